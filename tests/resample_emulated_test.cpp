@@ -225,8 +225,7 @@ protected:
             return axis_table<Sum> {
                     host.places[a].data(), host.weights[a].data()};
         };
-        tables<Sum> map {axis(0), axis(1), axis(2), host.steps.data(),
-                host.middle_steps.data()};
+        tables<Sum> map {axis(0), axis(1), axis(2), host.steps.data()};
         size_t next = 0;
         const auto bytes_from = [&](typed &tensor) {
             return static_cast<const char *>(others[next++].data())

@@ -32,7 +32,7 @@ TEST(resample_passes, rows_at_odd_distances_are_stored_by_elements) {
     s.of.walk_first = true;
     s.of.middle = {1, 1, 1, 1, false, false, 0, 0};
     s.of.column = {4, 8, 3, 4, true, false, 1, 1};
-    s.cut_by.vector = s.cut_by.middles = s.cut_by.read_vector = 1;
+    s.cut_by.vector = s.cut_by.read_vector = 1;
     s.cut_by.columns = 4;
     s.cut_by.threads = 32;
     s.cut_by.parts = s.cut_by.planes = s.cut_by.middle_part = 1;

@@ -45,7 +45,7 @@ std::vector<cut> columns_of(const problem_specification &p) {
     for (const int vector : vectors_of(p)) {
         cut c {};
         c.vector = vector;
-        c.middles = c.read_vector = 1;
+        c.read_vector = 1;
         for (const int columns : {1, 2, 4, 8}) {
             c.columns = columns;
             if (columns > p.column.written) break;
@@ -102,7 +102,7 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
     }
     const int unit = std::max(
             1, std::max(c.vector, c.read_vector) * bytes_of(p.type) / 4);
-    const int sums = c.columns * c.vector * wide * c.middles;
+    const int sums = c.columns * c.vector * wide;
     int weights = 0;
     for (int k = 0; k < c.columns && p.column.is_there(); ++k)
         if (!(c.repeated && g.fixed[k])) weights += g.taps[k] * wide;
@@ -116,14 +116,11 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
     // What a thread keeps of further lanes.
     const int kept = std::max(0, g.sets - 1)
             * (weights + checked / 4 + 2 + (c.repeated ? 1 : 2 * c.columns));
-    const int others = c.gathers
-            ? 0
-            : epilogues_of(p) * c.columns * c.vector * c.middles * wide;
+    const int others
+            = c.gathers ? 0 : epilogues_of(p) * c.columns * c.vector * wide;
     return 40 + kept + checked / 2 + others
             + sums * (walks + (p.middle.is_there() ? 1 : 0)) + weights + waiting
-            + (c.ahead > 0 ? std::max(held, 2) * (2 + 2 * wide) : 0)
-            + (c.middles > 1 ? g.units * unit + 3 * c.columns * c.vector * wide
-                             : 0);
+            + (c.ahead > 0 ? std::max(held, 2) * (2 + 2 * wide) : 0);
 }
 
 } // namespace gradnn::gpu::resample

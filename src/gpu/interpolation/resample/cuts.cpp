@@ -102,7 +102,7 @@ void add_threads(std::vector<cut> &to, const mapped_problem &of,
     // What a thread finds once serves so many rows.
     const int least_strip = adds_up_rows(p) ? 1 : std::min(16, p.walk.written);
     for (const int strip : strips)
-        for (const int ahead : {0, 1, 2, 4}) {
+        for (const int ahead : {0, 2, 4}) {
             if (strip < least_strip) break;
             const bool plain
                     = p.middle.is_there() || rolled || !p.walk.is_there();
@@ -124,7 +124,7 @@ void add_threads(std::vector<cut> &to, const mapped_problem &of,
 /// The vectors of the second of two passes; 0 where there is none to take.
 int line_vector_of(const problem_specification &p, const cut &c) {
     if (!p.walk.is_there() || !p.column.is_there() || c.vector > 1
-            || c.middles > 1 || p.column.write_pitch != p.inner)
+            || p.column.write_pitch != p.inner)
         return 0;
     const int length = p.column.written * p.inner;
     for (int vector = p.type == element::f64 ? 2 : 4; vector > 1; vector /= 2)
@@ -299,7 +299,7 @@ bool take_part_of_rows(tiled_problem &in, cut &c) {
     for (int parts = 2; parts <= positions; ++parts) {
         const int part = ceil_div(positions, parts);
         if (by_middle) {
-            c.middle_part = ceil_div(part, c.middles) * c.middles;
+            c.middle_part = part;
             c.middle_read = in.middle.most(c.middle_part);
         } else {
             c.parts = part;
@@ -360,24 +360,19 @@ std::vector<cut> all_cuts(const mapped_problem &of, const gpu_facts &gpu) {
     if (walks && !of.maps[0].two_taps) return made;
     const bool walk_first = of.specification.walk_first;
     for (cut c : columns_of(walk_first ? rest_of_walk({of.specification, {}}).of
-                                       : of.specification))
-        for (const int middles : {1, 2, 3, 4, 6, 8}) {
-            if (middles > (of.maps[1].two_taps ? middle.written : 1)
-                    || (middles > 1 && middles * c.columns * c.vector > 32))
-                break;
-            c.middles = middles;
-            if (walk_first) {
-                add_lines_of(made, in, c);
-                continue;
-            }
-            const bool adds_up = adds_up_rows(of.specification);
-            // A walk that adds nothing up pays where columns are constants.
-            if (!walks || adds_up || c.repeated) add_threads(made, of, gpu, c);
-            // Bulk copies compute nothing.
-            if (adds_up && of.specification.prologue == fused_op::none
-                    && !c.exchanged && (walks || !middle.is_there()))
-                add_tiles(made, in, c);
+                                       : of.specification)) {
+        if (walk_first) {
+            add_lines_of(made, in, c);
+            continue;
         }
+        const bool adds_up = adds_up_rows(of.specification);
+        // A walk that adds nothing up pays where columns are constants.
+        if (!walks || adds_up || c.repeated) add_threads(made, of, gpu, c);
+        // Bulk copies compute nothing.
+        if (adds_up && of.specification.prologue == fused_op::none
+                && !c.exchanged && (walks || !middle.is_there()))
+            add_tiles(made, in, c);
+    }
     return made;
 }
 

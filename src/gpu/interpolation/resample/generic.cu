@@ -53,7 +53,6 @@ void device_tables::upload_all(int device, const mapped_problem &of) {
         weights_[a] = upload(device, host.weights[a]);
     }
     steps_ = upload(device, host.steps);
-    middle_steps_ = upload(device, host.middle_steps);
 }
 
 device_tables::device_tables(int device, const mapped_problem &of) {

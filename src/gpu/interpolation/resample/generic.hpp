@@ -20,8 +20,7 @@ public:
             return axis_table<Sum> {
                     places_[a].as<place>(), weights_[a].template as<Sum>()};
         };
-        return {axis(0), axis(1), axis(2), steps_.as<step<Sum>>(),
-                middle_steps_.as<step<Sum>>(), others};
+        return {axis(0), axis(1), axis(2), steps_.as<step<Sum>>(), others};
     }
 
 private:
@@ -29,7 +28,7 @@ private:
     void upload_all(int device, const mapped_problem &);
 
     std::array<device_buffer, 3> places_, weights_;
-    device_buffer steps_, middle_steps_;
+    device_buffer steps_;
 };
 
 /// Tensors at any multiple of their elements. The bits are those of all other forms.

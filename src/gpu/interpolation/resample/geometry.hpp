@@ -10,7 +10,7 @@ namespace gradnn::gpu::resample {
 struct geometry {
     int outers; ///< positions of all outer axes
     /// Parts of the inner elements, a row, the middle and the first axis.
-    int vectors, tiles, middles, strips;
+    int vectors, tiles, strips;
     int spread; ///< from a column of a thread to its next
     /// The taps of a thread's columns are loaded by units of read_vector or vector elements:
     /// of which column's place (0 for a window), how far from it in positions, and whether
@@ -36,7 +36,6 @@ struct geometry {
     // (planes, parts of the walk, the middle) that a lane has.
     int lanes, sets, groups, lane_items;
     int tile_written, tile_strips, middle_strips, all_tiles;
-    int middle_items; ///< of a tile
     bool boxes; ///< a tile is not one range of memory, but one for each of its rows
     int column_parts; ///< of a row, where the walk comes first
     int line_pitch; ///< of a row there
@@ -166,7 +165,6 @@ constexpr void add_tiles(
     g.tile_written = c.strip * c.parts * (p.walk.is_there() ? 1 : c.columns);
     g.tile_strips = ceil_div(first.written, g.tile_written);
     g.middle_strips = ceil_div(p.middle.written, c.middle_part);
-    g.middle_items = ceil_div(c.middle_part, c.middles);
     g.boxes = g.middle_strips > 1;
     const long long row = row_extent(p, c.middle_read);
     long long elements = 0;
@@ -186,7 +184,6 @@ constexpr void add_tiles(
             * (c.line_vector > 0 ? line_pitch_of(p, c) : 0);
     g.fits = g.fits && elements < 1 << 24
             && (c.line_vector == 0 || sums < 1 << 24)
-            && c.middle_part % c.middles == 0
             && (g.tile_strips > 1 || c.tile_read >= first.read)
             && (c.planes == 1
                     || (g.tile_strips == 1 && !g.boxes
@@ -222,8 +219,7 @@ constexpr void add_tiles(
     g.lanes = (p.walk.is_there() ? g.tiles : c.strip) * g.vectors;
     g.sets = ceil_div(g.lanes, c.threads);
     g.groups = g.sets > 1 ? 1 : c.threads / g.lanes;
-    g.lane_items
-            = c.planes * (p.walk.is_there() ? c.parts * g.middle_items : 1);
+    g.lane_items = c.planes * (p.walk.is_there() ? c.parts * c.middle_part : 1);
     if (c.line_vector > 0)
         g.lane_items = c.planes * c.tile_read * c.middle_read;
     g.fits = g.shared_bytes <= 227 << 10 && g.sets <= most_sets
@@ -249,7 +245,6 @@ constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
     g.spread = !c.apart ? 1 : p.walk.is_there() ? g.tiles : c.strip;
     if (c.apart && !p.walk.is_there())
         g.tiles = ceil_div(p.column.written, c.strip * c.columns) * c.strip;
-    g.middles = ceil_div(p.middle.written, c.middles);
     if (c.repeated)
         add_window(g, p, c);
     else
@@ -266,7 +261,6 @@ constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
             || p.alignment % (g.write_vector * bytes_of(p.type))
             || g.write_vector * bytes_of(p.type) > 16)
         --g.write_vector;
-    if (g.rolled && c.middles > 1) g.fits = false;
     return g;
 }
 
@@ -287,7 +281,6 @@ constexpr void add_lines(
     const int vector = c.line_vector;
     g.column_parts = ceil_div(g.tiles, c.parts);
     g.middle_strips = ceil_div(p.middle.written, c.middle_part);
-    g.middle_items = ceil_div(c.middle_part, c.middles);
     g.tile_strips = ceil_div(p.walk.written, c.strip);
     const bool whole = g.column_parts == 1 && g.middle_strips == 1;
     const long long row = whole ? elements_of_row(p)
@@ -300,8 +293,7 @@ constexpr void add_lines(
     const long long all = 1LL * ceil_div(g.outers, c.planes) * g.tile_strips
             * g.middle_strips * g.column_parts;
     g.fits = g.fits && words <= 1LL * c.threads / c.planes * c.words
-            && c.middle_part % c.middles == 0 && elements_of_row(p) < 1 << 29
-            && all < 1LL << 30
+            && elements_of_row(p) < 1 << 29 && all < 1LL << 30
             && (c.planes == 1
                     || (whole
                             && (g.outers == p.outer[0]
@@ -331,7 +323,7 @@ constexpr void add_lines(
     g.lanes = c.parts * g.vectors;
     g.sets = ceil_div(g.lanes, c.threads);
     g.groups = g.sets > 1 ? 1 : c.threads / g.lanes;
-    g.lane_items = c.planes * g.middle_items;
+    g.lane_items = c.planes * c.middle_part;
     g.all_tiles = static_cast<int>(all);
     g.grid = g.all_tiles;
     g.fits = g.sets <= most_sets;
@@ -339,7 +331,7 @@ constexpr void add_lines(
 
 /// Warps whose lanes have neighbouring parts of rows, at the same strip: whole rows, or any,
 /// where a lane at an end of the warp writes nothing if its window goes on there.
-constexpr void add_exchange(geometry &g) {
+constexpr void add_exchange(geometry &g, int middles) {
     constexpr int lanes = 32;
     const int ends = (g.left > 0) + (g.right > 0);
     g.writers = g.tiles > lanes ? 0 : lanes / g.tiles * g.tiles;
@@ -350,7 +342,7 @@ constexpr void add_exchange(geometry &g) {
     }
     const long long warps
             = (1LL * g.outers * g.tiles + g.writers - 1) / g.writers;
-    g.items = warps * g.strips * g.middles * lanes;
+    g.items = warps * g.strips * middles * lanes;
 }
 
 constexpr geometry geometry_of(const specification_of_kernel &s) {
@@ -364,13 +356,13 @@ constexpr geometry geometry_of(const specification_of_kernel &s) {
     geometry g = geometry_of_columns(s);
     if (!g.fits) return g;
     g.strips = ceil_div(p.walk.written, c.strip);
-    g.items = static_cast<long long>(g.outers) * g.strips * g.middles * g.tiles
-            * g.vectors;
+    g.items = static_cast<long long>(g.outers) * g.strips * p.middle.written
+            * g.tiles * g.vectors;
     if (c.stages > 0) {
         add_tiles(g, p, c);
         g.grid = g.all_tiles;
     } else {
-        if (c.exchanged) add_exchange(g);
+        if (c.exchanged) add_exchange(g, p.middle.written);
         g.fits = g.fits && g.items < 1LL << 31;
         if (rows_are_copied(p, c))
             g.shared_bytes = c.ahead * g.units * loads_of(p) * c.threads

@@ -235,14 +235,13 @@ struct outputs_of_thread {
 #pragma unroll together
             for (int i = 0; i < items; ++i) {
                 const int number = first_item() + i * g.groups;
-                const int plane = number / g.middle_items;
+                const int plane = number / c.middle_part;
                 const typename rest::item item {
-                        middle * g.middle_items + number % g.middle_items, 0,
-                        0};
+                        middle * c.middle_part + number % c.middle_part, 0, 0};
                 if ((items * g.groups != g.lane_items && number >= g.lane_items)
                         || (g.outers % c.planes != 0 && plane >= planes)
-                        || (g.middle_strips * g.middle_items != g.middles
-                                && item.middle >= g.middles))
+                        || (g.middle_strips * c.middle_part != p.middle.written
+                                && item.middle >= p.middle.written))
                     continue;
                 of[set].run(item, map, line + plane * g.line_pitch + inner, 0,
                         to + plane * p.outer_write[0] + inner);

@@ -41,7 +41,7 @@ constexpr specification_of_kernel second_pass_of(
     p.outer_read[0] = s.cut_by.tile_read * p.walk.read_pitch;
     cut &c = made.cut_by;
     c.vector = c.line_vector;
-    c.columns = c.middles = c.read_vector = 1;
+    c.columns = c.read_vector = 1;
     c.repeated = c.exchanged = c.apart = c.items_first = false;
     c.stages = c.line_vector = 0;
     return made;

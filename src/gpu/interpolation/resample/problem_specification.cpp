@@ -262,7 +262,6 @@ host_tables<Sum>::host_tables(const mapped_problem &of) {
                         = static_cast<Sum>(map.weight(map.offset(i) + t));
     }
     steps = steps_of(of.maps[0]);
-    middle_steps = steps_of(of.maps[1]);
 }
 
 template <typename Sum>
@@ -300,8 +299,7 @@ std::string text_of(const specification_of_kernel &s) {
             ", .prologue = ", numbered("fused_op", p.prologue),
             ", .epilogue = ", epilogue_text(p.epilogue),
             "},\n    .cut_by = {.vector = ", c.vector,
-            ", .columns = ", c.columns, ", .middles = ", c.middles,
-            ", .repeated = ", truth(c.repeated),
+            ", .columns = ", c.columns, ", .repeated = ", truth(c.repeated),
             ", .read_vector = ", c.read_vector,
             ", .exchanged = ", truth(c.exchanged),
             ", .apart = ", truth(c.apart), ", .strip = ", c.strip,

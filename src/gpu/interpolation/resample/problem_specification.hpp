@@ -38,7 +38,7 @@ template <typename Sum>
 struct host_tables {
     std::array<std::vector<place>, 3> places;
     std::array<std::vector<Sum>, 3> weights;
-    std::vector<step<Sum>> steps, middle_steps;
+    std::vector<step<Sum>> steps;
 
     explicit host_tables(const mapped_problem &);
     static std::vector<step<Sum>> steps_of(const detail::axis_map &);

@@ -28,8 +28,8 @@ __device__ void resample_of_threads(const storage<s.of.type> *read,
         rest /= g.tiles;
     }
     typename walk<s>::item at;
-    at.middle = rest % g.middles;
-    rest /= g.middles;
+    at.middle = rest % p.middle.written;
+    rest /= p.middle.written;
     at.begin = rest % g.strips * c.strip;
     at.end = least(at.begin + c.strip, p.walk.written);
     rest /= g.strips;

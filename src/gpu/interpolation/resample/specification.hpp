@@ -92,11 +92,10 @@ constexpr generic_cut generic_cut_of(const problem_specification &p, int vector,
             (places + threads - 1) / threads * ((outers + taken - 1) / taken)};
 }
 
-/// How the work is cut. A thread has `vector` inner elements of `columns` positions of a row
-/// and of `middles` positions of the middle axis, and walks along `strip` positions of the
-/// first axis.
+/// How the work is cut. A thread has `vector` inner elements of `columns` positions of a row,
+/// and walks along `strip` positions of the first axis.
 struct cut {
-    int vector, columns, middles;
+    int vector, columns;
     /// The columns' taps are read as one window, whose weights are constants where they repeat;
     /// else those of each column from a place of its own.
     bool repeated;

@@ -28,8 +28,7 @@ struct axis_table {
 template <typename Sum>
 struct tables {
     axis_table<Sum> walk, middle, column;
-    /// By positions of `walk` and `middle` that are read.
-    const step<Sum> *steps, *middle_steps;
+    const step<Sum> *steps; ///< by positions of `walk` that are read
     fused_places others = {};
 };
 

@@ -86,19 +86,12 @@ thread_estimate::thread_estimate(const specification_of_kernel &s,
             ? static_cast<double>(p_.middle.most_taps + p_.middle.least_taps)
                     / 2
             : 1;
-    if (c_.middles > 1) {
-        const double of_one
-                = static_cast<double>(p_.middle.read) / p_.middle.written;
-        rows_ = of_one * c_.middles
-                + (p_.middle.two ? std::max(1.0, of_one) : 0);
-    }
     steps_ = p_.walk.is_there() ? steps_of(p_, c_.strip) : 1;
     column_taps_ = g_.rolled ? p_.column.most_taps : 0;
 }
 
 double thread_estimate::instructions() const {
     const double of_row = c_.columns * c_.vector;
-    const double values = of_row * c_.middles;
     double taps = 0, kept = 0;
     for (int k = 0; k < c_.columns && !g_.rolled; ++k) {
         taps += g_.taps[k];
@@ -116,9 +109,7 @@ double thread_estimate::instructions() const {
     if (g_.rolled)
         row = column_taps_ * (4 + c_.vector * (read_halves_ ? 2 : 1)) + 8;
     if (!p_.column.is_there()) row -= taps * c_.vector;
-    if (p_.middle.is_there() && c_.line_vector == 0)
-        row += c_.middles > 1 ? 2 * of_row + 12 + g_.units * unit_ / 2.0
-                              : of_row + 4;
+    if (p_.middle.is_there() && c_.line_vector == 0) row += of_row + 4;
     // The first of two passes: each row by itself, to shared memory.
     if (c_.line_vector > 0)
         return row + 10
@@ -128,13 +119,13 @@ double thread_estimate::instructions() const {
             ? c_.columns * (1 + (halves_ ? c_.vector / 2.0 : 0))
             : static_cast<double>(c_.columns) / g_.write_vector
                     * (halves_ ? 2 : 1);
-    written = written * c_.middles + values + 4;
+    written += of_row + 4;
     // Tiles keep the columns.
     const double begin = shared_ ? 18 : 60 + kept * 2 + c_.columns * 4;
     if (!p_.walk.is_there()) return begin + step + written;
     // Where rows repeat there is nothing to look up, and no sums move.
-    step += values * (p_.walk.two ? 2 : 1) + (periods_ ? 3 : 11);
-    written += periods_ ? 3 : values * 1.5 + 5;
+    step += of_row * (p_.walk.two ? 2 : 1) + (periods_ ? 3 : 11);
+    written += periods_ ? 3 : of_row * 1.5 + 5;
     return begin + 30 + steps_ * step + c_.strip * written;
 }
 
@@ -144,8 +135,7 @@ double thread_estimate::path() const {
     const double load = shared ? 40 : 700;
     if (g_.rolled) chain += column_taps_ / 4 * load;
     // Rows of the middle axis are unrolled, or walked with one on its way.
-    double step = c_.middles > 1 ? rows_ * std::max(load, chain)
-                                 : load + rows_ * chain;
+    double step = load + rows_ * chain;
     if (c_.ahead > 1) step = std::max(load / c_.ahead, chain);
     if (periods_ && c_.ahead == 0)
         step = load / period_of(p_.rows).rows + rows_ * chain;
@@ -179,7 +169,7 @@ double thread_estimate::wavefronts() const {
     for (int k = 0; k < c_.columns && c_.stages == 0 && !p_.reads_sums; ++k)
         if (!c_.repeated || !g_.fixed[k]) found += 2.0 + g_.taps[k];
     return found + steps_ * (rows_ * of_row + 1)
-            + (p_.walk.is_there() ? c_.strip * c_.middles : 1) * of_store;
+            + (p_.walk.is_there() ? c_.strip : 1) * of_store;
 }
 
 double thread_estimate::sectors() const {
@@ -191,7 +181,7 @@ double thread_estimate::sectors() const {
     double of_store = 0;
     for (int k = 0; k < c_.columns; k += g_.write_vector)
         of_store += sectors_of(places(0, k, true), stored_bytes(), row);
-    return (p_.walk.is_there() ? c_.strip : 1) * c_.middles * of_store;
+    return (p_.walk.is_there() ? c_.strip : 1) * of_store;
 }
 
 double thread_estimate::bytes_in_flight() const {
@@ -203,8 +193,7 @@ double thread_estimate::bytes_in_flight() const {
     const double middle = p_.middle.is_there()
             ? static_cast<double>(p_.middle.read) / p_.middle.written
             : 1;
-    return of_row
-            * (c_.middles > 1 ? 1.0 : std::max(1.0, std::min(middle, 8.0)))
+    return of_row * std::max(1.0, std::min(middle, 8.0))
             * std::max(1, c_.ahead);
 }
 
@@ -241,8 +230,8 @@ lanes thread_estimate::places(int unit, int column, bool written) const {
             at += rest % c_.planes * outer_pitch(written);
             rest /= c_.planes;
         }
-        const int middles = tiled ? g_.middle_items : g_.middles;
-        const int64_t middle = rest % middles * c_.middles;
+        const int middles = tiled ? c_.middle_part : p_.middle.written;
+        const int64_t middle = rest % middles;
         rest /= middles;
         at += (written ? middle : first(1, middle)) * pitch(p_.middle, written);
         const int strips = tiled ? c_.parts : g_.strips;

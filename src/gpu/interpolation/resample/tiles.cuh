@@ -85,10 +85,10 @@ struct lanes_of_thread {
                 if (plane >= planes) continue;
                 typename walk_of_lane::item item {0, 0, 0};
                 if constexpr (tile::walks) {
-                    item.middle = at.middle * g.middle_items
-                            + rest % g.middle_items;
-                    rest /= g.middle_items;
-                    if (g.boxes && item.middle >= g.middles) continue;
+                    item.middle
+                            = at.middle * c.middle_part + rest % c.middle_part;
+                    rest /= c.middle_part;
+                    if (g.boxes && item.middle >= p.middle.written) continue;
                     item.begin = at.strip * g.tile_written + rest * c.strip;
                     item.end = least(item.begin + c.strip, p.walk.written);
                     if (item.begin >= p.walk.written) continue;
@@ -190,11 +190,8 @@ __device__ __forceinline__ tables<sum<s.of.type>> tables_of_block(
         }
         if constexpr (p.middle.is_there()) {
             keep<threads>(near.middle.places, p.middle.written, to);
-            if constexpr (s.cut_by.middles == 1 || s.cut_by.line_vector > 0)
-                keep<threads>(near.middle.weights,
-                        p.middle.written * p.middle.most_taps, to);
-            else
-                keep<threads>(near.middle_steps, p.middle.read, to);
+            keep<threads>(near.middle.weights,
+                    p.middle.written * p.middle.most_taps, to);
         }
     }
     return near;

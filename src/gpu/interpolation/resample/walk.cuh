@@ -18,108 +18,53 @@ struct walk {
     using sum_type = sum<p.type>;
     using row_sums = typename columns::row_sums;
     using raw_row = typename columns::raw_row;
-    /// Of a thread's positions of the middle axis.
-    using layer_sums = row_sums[c.middles];
-    using layer_others = typename columns::other_row[c.middles];
+    using other_row = typename columns::other_row;
 
     columns along;
-    int first_middle;
-    place middle; ///< all taps of these positions
-    const sum_type *middle_weights; ///< where there is one position
-    const step<sum_type> *middle_steps; ///< where there are more
+    place middle; ///< its taps along the middle axis
+    const sum_type *middle_weights;
 
     /// A thread's place: of the middle axis, and of its strip.
     struct item {
         int middle, begin, end;
     };
 
-    /// Calls visit(middle, column, inner element) for all sums of a thread.
+    /// Calls visit(column, inner element) for all sums of a thread.
     template <typename Visit>
     __device__ __forceinline__ static void each_sum(const Visit &visit) {
 #pragma unroll
-        for (int m = 0; m < c.middles; ++m)
+        for (int k = 0; k < c.columns; ++k)
 #pragma unroll
-            for (int k = 0; k < c.columns; ++k)
-#pragma unroll
-                for (int v = 0; v < c.vector; ++v)
-                    visit(m, k, v);
+            for (int v = 0; v < c.vector; ++v)
+                visit(k, v);
     }
 
     /// Sums of a position of the first axis over the middle one and the columns.
     __device__ __forceinline__ void add_up(
-            layer_sums &to, const read_type *layer) const {
+            row_sums &to, const read_type *layer) const {
         if constexpr (!p.middle.is_there()) {
-            add_up_row(to[0], layer, true);
-        } else if constexpr (c.middles > 1) {
-            walk_middle(to, layer);
+            add_up_row(to, layer, true);
         } else {
-            each_sum([&](int m, int k, int v) { to[m][k][v] = 0; });
+            each_sum([&](int k, int v) { to[k][v] = 0; });
             constexpr bool rolled = p.middle.most_taps * g.units > most_units
                     || p.middle.most_taps > 8;
             if constexpr (rolled) {
 #pragma unroll 1
                 for (int q = 0; q < middle.count; ++q)
-                    add_middle(to[0], layer, q, true);
+                    add_middle(to, layer, q, true);
             } else {
 #pragma unroll
                 for (int q = 0; q < p.middle.most_taps; ++q)
-                    add_middle(to[0], layer, q,
+                    add_middle(to, layer, q,
                             q < p.middle.least_taps || q < middle.count);
             }
         }
     }
-    /// Every row is read once, and the next one is on its way.
-    __device__ __forceinline__ void walk_middle(
-            layer_sums &to, const read_type *layer) const {
-        const int end = middle.first + middle.count;
-        int row = middle.first;
-        const read_type *next = layer + row * p.middle.read_pitch;
-        raw_row raw, later;
-        step<sum_type> taken {}, following {};
-        if (row < end) following = middle_steps[row];
-        along.load(later, next, row < end);
-        row_sums high;
-#pragma unroll
-        for (int m = -1; m < c.middles; ++m) {
-            row_sums low;
-#pragma unroll
-            for (int k = 0; k < c.columns; ++k)
-#pragma unroll
-                for (int v = 0; v < c.vector; ++v) {
-                    low[k][v] = m < 0 ? sum_type(0) : high[k][v];
-                    high[k][v] = 0;
-                }
-#pragma unroll 1
-            while (row < end && following.low == first_middle + m) {
-                taken = following;
-#pragma unroll
-                for (int u = 0; u < columns::loads; ++u)
-                    raw[u] = later[u];
-                ++row;
-                next += p.middle.read_pitch;
-                if (row < end) following = middle_steps[row];
-                along.load(later, next, row < end);
-                row_sums sums;
-                along.add_up(sums, raw);
-                if (m >= 0) add_weighted(low, taken.low_weight, sums);
-                if (m + 1 < c.middles && taken.high_weight != 0)
-                    add_weighted(high, taken.high_weight, sums);
-            }
-            if (m < 0) continue;
-#pragma unroll
-            for (int k = 0; k < c.columns; ++k)
-#pragma unroll
-                for (int v = 0; v < c.vector; ++v)
-                    to[most(m, 0)][k][v] = low[k][v];
-        }
-    }
     __device__ __forceinline__ static void add_weighted(
             row_sums &to, sum_type weight, const row_sums &sums) {
-#pragma unroll
-        for (int k = 0; k < c.columns; ++k)
-#pragma unroll
-            for (int v = 0; v < c.vector; ++v)
-                to[k][v] = multiply_add(weight, sums[k][v], to[k][v]);
+        each_sum([&](int k, int v) {
+            to[k][v] = multiply_add(weight, sums[k][v], to[k][v]);
+        });
     }
     __device__ __forceinline__ void add_middle(
             row_sums &to, const read_type *row, int q, bool exists) const {
@@ -142,29 +87,6 @@ struct walk {
         }
     }
 
-    /// Whether a position of the first axis has one of the middle axis of a thread.
-    __device__ __forceinline__ bool has_middle(int m) const {
-        return p.middle.written % c.middles == 0
-                || first_middle + m < p.middle.written;
-    }
-    /// Of a position of the first axis.
-    __device__ __forceinline__ void load_others(
-            layer_others &to, const type *written) const {
-#pragma unroll
-        for (int m = 0; m < c.middles; ++m)
-            if (columns::epilogues > 0 && has_middle(m))
-                along.load_others(to[m], written + m * p.middle.write_pitch);
-    }
-    /// To a position of the first axis.
-    __device__ __forceinline__ void write(type *written, const layer_sums &sums,
-            const layer_others &others) const {
-#pragma unroll
-        for (int m = 0; m < c.middles; ++m)
-            if (has_middle(m))
-                along.write(
-                        written + m * p.middle.write_pitch, sums[m], others[m]);
-    }
-
     /// After `along` found its columns. `read` is where the position `from` of the first axis
     /// begins, `written` where its position 0 does.
     __device__ __forceinline__ void run(const item &at,
@@ -172,23 +94,17 @@ struct walk {
             type *written) {
         along.others = map.others;
         if constexpr (p.middle.is_there()) {
-            first_middle = at.middle * c.middles;
-            middle = map.middle.places[first_middle];
-            const place last = map.middle.places[least(first_middle + c.middles,
-                                                         p.middle.written)
-                    - 1];
-            middle.count = last.first + last.count - middle.first;
+            middle = map.middle.places[at.middle];
             middle_weights = map.middle.weights
-                    + first_middle * static_cast<long long>(p.middle.most_taps);
-            middle_steps = map.middle_steps;
-            written += first_middle * p.middle.write_pitch;
+                    + at.middle * static_cast<long long>(p.middle.most_taps);
+            written += at.middle * p.middle.write_pitch;
         }
         if constexpr (!p.walk.is_there()) {
-            layer_sums sums;
-            layer_others others;
-            load_others(others, written);
+            row_sums sums;
+            other_row others;
+            along.load_others(others, written);
             add_up(sums, read);
-            write(written, sums, others);
+            along.write(written, sums, others);
         } else {
             walk_strip(at, map, read, from, written);
         }
@@ -256,8 +172,8 @@ struct walk {
 #pragma unroll
                 for (int slot = 0; slot < c.ahead; ++slot) {
                     if (row >= end) break;
-                    layer_sums sums;
-                    along.add_up(sums[0], raw[slot]);
+                    row_sums sums;
+                    along.add_up(sums, raw[slot]);
                     const step<sum_type> taken = steps[slot];
                     load(slot);
                     open.add(*this, taken, sums, written);
@@ -278,7 +194,7 @@ struct walk {
                 const read_type *first, int, int, const columns &)
             : read(first) {}
         __device__ __forceinline__ void add_up_next(
-                const walk &of, layer_sums &to) {
+                const walk &of, row_sums &to) {
             of.add_up(to, read);
             read += p.walk.read_pitch;
         }
@@ -291,10 +207,10 @@ struct walk {
                 const read_type *first, int row, int end, const columns &along)
             : rows(first, end - row, along) {}
         __device__ __forceinline__ void add_up_next(
-                const walk &of, layer_sums &to) {
+                const walk &of, row_sums &to) {
             raw_row raw;
             rows.take(raw, of.along);
-            of.along.add_up(to[0], raw);
+            of.along.add_up(to, raw);
         }
     };
 
@@ -305,7 +221,7 @@ struct walk {
         if (row < end) following = map.steps[row];
 #pragma unroll 1
         for (; row < end; ++row) {
-            layer_sums sums;
+            row_sums sums;
             rows.add_up_next(*this, sums);
             const step<sum_type> now = following;
             if (row + 1 < end) following = map.steps[row + 1];
@@ -318,7 +234,7 @@ struct walk {
         static constexpr period of = repeats;
 #pragma unroll
         for (int t = 0; t < of.rows; ++t) {
-            layer_sums sums;
+            row_sums sums;
             rows.add_up_next(*this, sums);
             const row_of_period to = of.row[t];
             const int before = t > 0 ? of.row[most(t - 1, 0)].low : of.before();
@@ -331,54 +247,42 @@ struct walk {
 
     struct open_sums {
         int begin, end, current;
-        layer_sums low, high;
-        layer_others others; ///< of `current`
+        row_sums low, high;
+        other_row others; ///< of `current`
 
         __device__ __forceinline__ void clear() {
-            each_sum([&](int m, int k, int v) {
-                low[m][k][v] = high[m][k][v] = 0;
-            });
+            each_sum([&](int k, int v) { low[k][v] = high[k][v] = 0; });
         }
         __device__ __forceinline__ void load_others(
                 const walk &of, const type *written) {
             if (columns::epilogues > 0 && current >= begin && current < end)
-                of.load_others(others, written);
+                of.along.load_others(others, written);
         }
         __device__ __forceinline__ void write_one(
                 const walk &of, type *&written) {
-            if (current >= begin) of.write(written, low, others);
-            each_sum([&](int m, int k, int v) {
-                low[m][k][v] = p.walk.two ? high[m][k][v] : sum_type(0);
-                high[m][k][v] = 0;
+            if (current >= begin) of.along.write(written, low, others);
+            each_sum([&](int k, int v) {
+                low[k][v] = p.walk.two ? high[k][v] : sum_type(0);
+                high[k][v] = 0;
             });
             ++current;
             written += p.walk.write_pitch;
             load_others(of, written);
         }
         __device__ __forceinline__ void add(const walk &of,
-                const step<sum_type> &to, const layer_sums &sums,
+                const step<sum_type> &to, const row_sums &sums,
                 type *&written) {
             while (current < to.low)
                 write_one(of, written);
-#pragma unroll
-            for (int m = 0; m < c.middles; ++m)
-                add_weighted(low[m], to.low_weight, sums[m]);
-            if (p.walk.two && to.high_weight != 0) {
-#pragma unroll
-                for (int m = 0; m < c.middles; ++m)
-                    add_weighted(high[m], to.high_weight, sums[m]);
-            }
+            add_weighted(low, to.low_weight, sums);
+            if (p.walk.two && to.high_weight != 0)
+                add_weighted(high, to.high_weight, sums);
         }
         __device__ __forceinline__ void add_constant(
-                const row_of_period &to, const layer_sums &sums) {
-#pragma unroll
-            for (int m = 0; m < c.middles; ++m) {
-                add_weighted(
-                        low[m], static_cast<sum_type>(to.low_weight), sums[m]);
-                if (to.high_weight != 0)
-                    add_weighted(high[m], static_cast<sum_type>(to.high_weight),
-                            sums[m]);
-            }
+                const row_of_period &to, const row_sums &sums) {
+            add_weighted(low, static_cast<sum_type>(to.low_weight), sums);
+            if (to.high_weight != 0)
+                add_weighted(high, static_cast<sum_type>(to.high_weight), sums);
         }
     };
 };
