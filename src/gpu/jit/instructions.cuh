@@ -55,13 +55,11 @@ __device__ __forceinline__ uint32_t address_in_shared(const void *pointer) {
     return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-/// For phases that the expect_copies of so many threads and their bytes complete.
-__device__ __forceinline__ void begin_barrier(
-        copy_barrier *barrier, int threads = 1) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n\t"
+/// For phases that the expect_copies of one thread and its bytes complete.
+__device__ __forceinline__ void begin_barrier(copy_barrier *barrier) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n\t"
                  "fence.mbarrier_init.release.cluster;" ::"r"(
-                         address_in_shared(barrier)),
-                 "r"(threads)
+                         address_in_shared(barrier))
                  : "memory");
 }
 __device__ __forceinline__ void expect_copies(

@@ -67,12 +67,6 @@ bool is_nested(const problem_specification &p) {
     if (p.walk.is_there() && row > first.read_pitch) return false;
     return first.read_pitch <= 2 * row;
 }
-/// And those of the middle axis.
-bool middle_is_nested(const problem_specification &p) {
-    const long long row = row_extent(p, 1);
-    return p.middle.is_there() && p.middle.read_pitch >= row
-            && p.middle.read_pitch <= 2 * row;
-}
 
 /// Whether there is no walk that just goes from one row to the next.
 bool adds_up_rows(const problem_specification &p) {
@@ -94,8 +88,6 @@ void add_threads(std::vector<cut> &to, const mapped_problem &of,
                                 .rolled;
     c.planes = c.parts = 1;
     c.gathers = false;
-    c.middle_part = p.middle.written;
-    c.middle_read = p.middle.read;
     const std::vector<int> strips = p.walk.is_there()
             ? parts_of(p.walk.written, true)
             : std::vector<int> {1};
@@ -217,39 +209,23 @@ void add_tiles(std::vector<cut> &to, tiled_problem &in, cut c) {
             = outers == p.outer[0] && p.outer_read[0] <= whole + whole / 8;
     const auto fits
             = [&](long long elements) { return elements * bytes <= 200000; };
-    const auto pays = [&](long long elements, bool boxes) {
-        return elements * bytes >= (boxes ? 12000 : 1500);
-    };
-    for (const int middle_part : middle_is_nested(p)
-                    ? parts_of(p.middle.written, false)
-                    : std::vector {p.middle.written}) {
-        c.middle_part = middle_part;
-        c.middle_read = middle_part == p.middle.written
-                ? p.middle.read
-                : in.middle.most(middle_part);
-        const bool boxes = middle_part < p.middle.written;
-        const long long row = row_extent(p, c.middle_read);
-        // Each row is a copy.
-        if (boxes && row * bytes < 400) continue;
-        for (const int tile : parts_of(positions, !boxes)) {
-            const int of_tile = p.walk.is_there() ? tile : tile * c.columns;
-            // All of them are copied, also those that feed nothing.
-            c.tile_read
-                    = tile == positions ? first.read : in.first.most(of_tile);
-            const long long elements = boxes
-                    ? c.tile_read * (row + 24)
-                    : (c.tile_read - 1) * first.read_pitch + row;
-            const bool all = tile == positions && !boxes;
-            if (!fits(elements)) break;
-            if (!all && !pays(elements, boxes)) continue;
-            for (const int planes : parts_of(std::min(outers, 512), false)) {
-                if (planes > 1 && (!all || !one_outer)) break;
-                if (!fits(planes * elements)) break;
-                if (!pays(planes * elements, boxes) && planes < outers)
-                    continue;
-                c.planes = planes;
-                add_tiles_of(to, in, c, tile);
-            }
+    const auto pays
+            = [&](long long elements) { return elements * bytes >= 1500; };
+    for (const int tile : parts_of(positions, true)) {
+        const int of_tile = p.walk.is_there() ? tile : tile * c.columns;
+        const bool all = tile == positions;
+        // All of them are copied, also those that feed nothing.
+        c.tile_read = all ? first.read : in.first.most(of_tile);
+        const long long elements = (c.tile_read - 1) * first.read_pitch
+                + row_extent(p, p.middle.read);
+        if (!fits(elements)) break;
+        if (!all && !pays(elements)) continue;
+        for (const int planes : parts_of(std::min(outers, 512), false)) {
+            if (planes > 1 && (!all || !one_outer)) break;
+            if (!fits(planes * elements)) break;
+            if (!pays(planes * elements) && planes < outers) continue;
+            c.planes = planes;
+            add_tiles_of(to, in, c, tile);
         }
     }
 }

@@ -218,7 +218,7 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
         const geometry next_geometry = geometry_of(next);
         const thread_estimate second(next, next_geometry, of);
         const double threads = static_cast<double>(next.of.inner)
-                / c.line_vector * c.planes * c.parts * c.middle_part;
+                / c.line_vector * c.planes * c.parts * p.middle.written;
         instructions += std::ceil(threads / 32) * second.instructions();
         if (by_lanes) {
             turns_of_banks += of_tiles.wavefront * std::ceil(threads / 32)
@@ -237,11 +237,9 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
         }
         path += 100 + 40.0 * flushed * 32 / c.threads;
     }
-    // A warp submits the copies of boxes.
-    if (g.boxes) path += 30.0 * c.tile_read;
     const axis &first = p.walk.is_there() ? p.walk : p.column;
-    const double read_again = static_cast<double>(c.tile_read) * g.tile_strips
-            / first.read * c.middle_read * g.middle_strips / p.middle.read;
+    const double read_again
+            = static_cast<double>(c.tile_read) * g.tile_strips / first.read;
     // Copies are on their way while other stages are computed.
     const double copied = 980 + g.stage_bytes / 82.0;
     made.issue = costs.issue(tiles * instructions);

@@ -36,14 +36,12 @@ struct geometry {
     // (planes, parts of the walk, the middle) that a lane has.
     int lanes, sets, groups, lane_items;
     int tile_written, tile_strips, middle_strips, all_tiles;
-    bool boxes; ///< a tile is not one range of memory, but one for each of its rows
     int column_parts; ///< of a row, where the walk comes first
     int line_pitch; ///< of a row there
     int line_threads; ///< that share a row there
     /// 16-byte pieces of a row there, bytes of those of all rows that a block takes at once, and
     /// of what rows on their way add to.
     int line_pieces, piece_bytes, step_bytes;
-    int stage_row; ///< elements from a row of a tile to the next, in shared memory
     int table_bytes; ///< of the maps of walk and middle; 0: they stay in global memory
     int stage_bytes, line_bytes, gathered_bytes, shared_bytes;
     long long items;
@@ -161,33 +159,19 @@ constexpr long long dense_step(const problem_specification &p) {
 constexpr void add_tiles(
         geometry &g, const problem_specification &p, const cut &c) {
     const axis &first = p.walk.is_there() ? p.walk : p.column;
-    const int bytes = bytes_of(p.type), in_16_bytes = 16 / bytes;
+    const int bytes = bytes_of(p.type);
     g.tile_written = c.strip * c.parts * (p.walk.is_there() ? 1 : c.columns);
     g.tile_strips = ceil_div(first.written, g.tile_written);
-    g.middle_strips = ceil_div(p.middle.written, c.middle_part);
-    g.boxes = g.middle_strips > 1;
-    const long long row = row_extent(p, c.middle_read);
-    long long elements = 0;
-    if (g.boxes) {
-        // Rows keep their places in 16 bytes.
-        const long long past
-                = (first.read_pitch - row) % in_16_bytes + in_16_bytes;
-        g.stage_row
-                = static_cast<int>(row + 2 * in_16_bytes + past % in_16_bytes);
-        elements = 1LL * c.tile_read * g.stage_row;
-    } else {
-        g.stage_row = static_cast<int>(first.read_pitch);
-        elements = (c.planes - 1) * p.outer_read[0]
-                + (c.tile_read - 1) * first.read_pitch + row;
-    }
-    const long long sums = 1LL * c.planes * c.tile_read * c.middle_read
+    const long long elements = (c.planes - 1) * p.outer_read[0]
+            + (c.tile_read - 1) * first.read_pitch
+            + row_extent(p, p.middle.read);
+    const long long sums = 1LL * c.planes * c.tile_read * p.middle.read
             * (c.line_vector > 0 ? line_pitch_of(p, c) : 0);
     g.fits = g.fits && elements < 1 << 24
             && (c.line_vector == 0 || sums < 1 << 24)
             && (g.tile_strips > 1 || c.tile_read >= first.read)
             && (c.planes == 1
-                    || (g.tile_strips == 1 && !g.boxes
-                            && g.outers == p.outer[0]));
+                    || (g.tile_strips == 1 && g.outers == p.outer[0]));
     if (!g.fits) return;
     g.stage_bytes = ceil_div(static_cast<int>(elements) * bytes
                                     + 2 * stage_margin + 32,
@@ -205,7 +189,7 @@ constexpr void add_tiles(
         const long long step = dense_step(p);
         const long long count
                 = c.planes * step * least(first.written, g.tile_written);
-        g.fits = step > 0 && !g.boxes && count < 1 << 20
+        g.fits = step > 0 && count < 1 << 20
                 && (c.planes == 1 || p.outer_write[0] == step * first.written);
         if (!g.fits) return;
         g.gathered_bytes
@@ -213,15 +197,15 @@ constexpr void add_tiles(
     }
     g.shared_bytes = barrier_bytes + g.table_bytes + g.line_bytes
             + g.gathered_bytes + g.stage_bytes * c.stages;
-    const long long all = 1LL * ceil_div(g.outers, c.planes) * g.middle_strips
-            * g.tile_strips;
+    const long long all = 1LL * ceil_div(g.outers, c.planes) * g.tile_strips;
     g.all_tiles = static_cast<int>(all);
     g.lanes = (p.walk.is_there() ? g.tiles : c.strip) * g.vectors;
     g.sets = ceil_div(g.lanes, c.threads);
     g.groups = g.sets > 1 ? 1 : c.threads / g.lanes;
-    g.lane_items = c.planes * (p.walk.is_there() ? c.parts * c.middle_part : 1);
+    g.lane_items
+            = c.planes * (p.walk.is_there() ? c.parts * p.middle.written : 1);
     if (c.line_vector > 0)
-        g.lane_items = c.planes * c.tile_read * c.middle_read;
+        g.lane_items = c.planes * c.tile_read * p.middle.read;
     g.fits = g.shared_bytes <= 227 << 10 && g.sets <= most_sets
             && all < 1LL << 30;
 }
@@ -370,14 +354,6 @@ constexpr geometry geometry_of(const specification_of_kernel &s) {
         g.grid = static_cast<int>((g.items + c.threads - 1) / c.threads);
     }
     return g;
-}
-
-/// As a tile's only pass reads it, from shared memory.
-constexpr specification_of_kernel staged(const specification_of_kernel &s) {
-    specification_of_kernel made = s;
-    if (s.of.walk.is_there())
-        made.of.walk.read_pitch = geometry_of(s).stage_row;
-    return made;
 }
 
 } // namespace gradnn::gpu::resample

@@ -37,7 +37,7 @@ constexpr specification_of_kernel second_pass_of(
     p.column = {1, 1, 1, 1, false, false, 0, 0};
     p.columns = {};
     p.middle.read_pitch = line_pitch_of(s.of, s.cut_by);
-    p.walk.read_pitch = s.cut_by.middle_read * p.middle.read_pitch;
+    p.walk.read_pitch = p.middle.read * p.middle.read_pitch;
     p.outer_read[0] = s.cut_by.tile_read * p.walk.read_pitch;
     cut &c = made.cut_by;
     c.vector = c.line_vector;

@@ -261,17 +261,11 @@ host_tables<Sum>::host_tables(const mapped_problem &of) {
                 weights[a][i * most + static_cast<size_t>(t)]
                         = static_cast<Sum>(map.weight(map.offset(i) + t));
     }
-    steps = steps_of(of.maps[0]);
-}
-
-template <typename Sum>
-std::vector<step<Sum>> host_tables<Sum>::steps_of(const axis_map &map) {
-    std::vector<step<Sum>> steps;
-    for (int64_t o = 0; o < map.dst && map.two_taps; ++o)
-        steps.push_back({static_cast<Sum>(map.low_weight(o)),
-                static_cast<Sum>(map.high_weight(o)),
-                static_cast<int>(map.low(o))});
-    return steps;
+    const axis_map &walk = of.maps[0];
+    for (int64_t o = 0; o < walk.dst && walk.two_taps; ++o)
+        steps.push_back({static_cast<Sum>(walk.low_weight(o)),
+                static_cast<Sum>(walk.high_weight(o)),
+                static_cast<int>(walk.low(o))});
 }
 
 template struct host_tables<float>;

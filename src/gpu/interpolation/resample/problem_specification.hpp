@@ -41,7 +41,6 @@ struct host_tables {
     std::vector<step<Sum>> steps;
 
     explicit host_tables(const mapped_problem &);
-    static std::vector<step<Sum>> steps_of(const detail::axis_map &);
     /// Of positions without taps too, in order.
     static std::vector<place> places_of(const detail::axis_map &);
 };

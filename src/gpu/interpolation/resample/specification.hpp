@@ -112,8 +112,9 @@ struct cut {
     /// memory. A tile is `planes` outer positions, and of one `parts` strips, for which at
     /// most so many positions of the first axis are read.
     int stages, planes, parts, tile_read;
-    int middle_part,
-            middle_read; ///< the same for the middle axis, without parts
+    /// Where the walk comes first, of the middle axis: positions of a block's part of a row, and
+    /// those that are read for them.
+    int middle_part, middle_read;
     /// 0, or a tile in two passes: the columns' sums of all rows go to shared memory, from
     /// where the other axes take vectors of so many.
     int line_vector;

@@ -230,16 +230,14 @@ lanes thread_estimate::places(int unit, int column, bool written) const {
             at += rest % c_.planes * outer_pitch(written);
             rest /= c_.planes;
         }
-        const int middles = tiled ? c_.middle_part : p_.middle.written;
-        const int64_t middle = rest % middles;
-        rest /= middles;
+        const int64_t middle = rest % p_.middle.written;
+        rest /= p_.middle.written;
         at += (written ? middle : first(1, middle)) * pitch(p_.middle, written);
         const int strips = tiled ? c_.parts : g_.strips;
         const int64_t row = std::min<int64_t>(
                 rest % strips * c_.strip, p_.walk.written - 1);
-        at += written
-                ? row * p_.walk.write_pitch
-                : first(0, row) * (tiled ? g_.stage_row : p_.walk.read_pitch);
+        at += written ? row * p_.walk.write_pitch
+                      : first(0, row) * p_.walk.read_pitch;
         if (!tiled || !c_.gathers) at += rest / strips * outer_pitch(written);
         const int bytes
                 = p_.reads_sums && halves_ && !written ? 4 : bytes_of(p_.type);
@@ -253,11 +251,11 @@ int64_t thread_estimate::place_of_line(
     if (written)
         return (item * line_pitch_of(p_, c_) + position * p_.inner + inner) * 4
                 * sum_words(p_);
-    const int64_t row = item / c_.middle_read % c_.tile_read;
-    const int64_t plane = item / c_.middle_read / c_.tile_read;
+    const int64_t row = item / p_.middle.read % c_.tile_read;
+    const int64_t plane = item / p_.middle.read / c_.tile_read;
     return (inner + position * p_.column.read_pitch
-                   + item % c_.middle_read * p_.middle.read_pitch
-                   + row * g_.stage_row + plane * outer_pitch(false)
+                   + item % p_.middle.read * p_.middle.read_pitch
+                   + row * p_.walk.read_pitch + plane * outer_pitch(false)
                    + (1 << 24))
             * bytes_of(p_.type);
 }

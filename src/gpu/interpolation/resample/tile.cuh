@@ -31,9 +31,8 @@ struct tile_of_block {
     static constexpr int in_16_bytes = 16 / static_cast<int>(sizeof(type));
 
     int outer; ///< the first outer position
-    int strip, middle; ///< which parts of the first axis and of the middle one
+    int strip; ///< which part of the first axis
     int from, end; ///< positions of the first axis that it reads
-    int from_middle, end_middle;
     const type *read; ///< of the first outer position
     type *written;
 
@@ -45,8 +44,6 @@ struct tile_of_block {
         constexpr int outers = ceil_div(g.outers, c.planes);
         strip = walks ? number % g.tile_strips : number / outers;
         outer = walks ? number / g.tile_strips : number % outers;
-        middle = g.boxes ? outer % g.middle_strips : 0;
-        if constexpr (g.boxes) outer /= g.middle_strips;
         outer *= c.planes;
         read = read_from;
         written = written_to;
@@ -63,30 +60,17 @@ struct tile_of_block {
             from = places[strip * g.tile_written].first;
             end = most(from, last.first + last.count);
         }
-        from_middle = 0;
-        end_middle = p.middle.read;
-        if constexpr (g.boxes) {
-            const place last
-                    = map.middle.places[least((middle + 1) * c.middle_part,
-                                                p.middle.written)
-                            - 1];
-            from_middle = map.middle.places[middle * c.middle_part].first;
-            end_middle = most(from_middle, last.first + last.count);
-            if (end_middle == from_middle) end = from;
-        }
     }
     __device__ __forceinline__ const type *begin_of_copy() const {
-        return read + from * first_axis.read_pitch
-                + from_middle * p.middle.read_pitch;
+        return read + from * first_axis.read_pitch;
     }
     /// Of a copy.
     __device__ __forceinline__ int elements_of_copy() const {
-        const long long row = row_extent(p, end_middle - from_middle);
-        if constexpr (g.boxes) return static_cast<int>(row);
         const int planes
                 = c.planes == 1 ? 1 : least(c.planes, g.outers - outer);
         return static_cast<int>((planes - 1) * p.outer_read[0]
-                + (end - from - 1) * first_axis.read_pitch + row);
+                + (end - from - 1) * first_axis.read_pitch
+                + row_extent(p, p.middle.read));
     }
     __device__ __forceinline__ static int place_in_16_bytes(const type *at) {
         return static_cast<int>(
@@ -112,7 +96,7 @@ struct tile_of_block {
                 + slot;
     }
 
-    /// Of copy `i` the whole 16 bytes that it takes and where they begin; `rest` elements at
+    /// Of the copy the whole 16 bytes that it takes and where they begin; `rest` elements at
     /// the tensor's end are beyond them.
     struct range {
         const type *begin;
@@ -120,17 +104,14 @@ struct tile_of_block {
         int whole, rest;
     };
     __device__ __forceinline__ range range_of(
-            int i, int slot, const type *tensor) const {
+            int slot, const type *tensor) const {
         const type *const first = begin_of_copy();
-        const type *const begin = first + i * first_axis.read_pitch;
-        const int past = place_in_16_bytes(begin);
+        const int past = place_in_16_bytes(first);
         const int count = past + elements_of_copy();
-        const long long left = tensor + tensor_extent(p) - (begin - past);
+        const long long left = tensor + tensor_extent(p) - (first - past);
         int whole = ceil_div(count, in_16_bytes) * in_16_bytes;
         if (whole > left) whole -= in_16_bytes;
-        return {begin - past,
-                stage(slot) + place_in_16_bytes(first) + i * g.stage_row - past,
-                whole, most(0, count - whole)};
+        return {first - past, stage(slot), whole, most(0, count - whole)};
     }
 
     /// The first element that is written.
@@ -175,53 +156,29 @@ struct tile_of_block {
         }
     }
 
-    /// Threads that submit bulk copies.
-    static constexpr int copiers = g.boxes ? 32 : 1;
-
     /// By all threads: the tile's elements to a stage, which keeps their places in 16 bytes.
     /// Says whether threads have copied themselves.
     __device__ __forceinline__ bool copy(int slot, const type *tensor) const {
-        const int copies = end == from ? 0 : g.boxes ? end - from : 1;
         const int thread = static_cast<int>(threadIdx.x);
-        range last {};
-        if (copies > 0) last = range_of(copies - 1, slot, tensor);
-        const bool by_threads = !p.bulk_copies || last.rest > 0;
-        if (thread < last.rest)
-            last.to[last.whole + thread] = last.begin[last.whole + thread];
+        range all {};
+        if (end > from) all = range_of(slot, tensor);
+        if (thread < all.rest)
+            all.to[all.whole + thread] = all.begin[all.whole + thread];
         if constexpr (p.bulk_copies) {
-            if (thread >= copiers) return by_threads;
-            const auto bytes_of = [](const range &one) {
-                return static_cast<uint32_t>(one.whole * sizeof(type));
-            };
-            const auto submit = [&](const range &one) {
-                if (one.whole > 0)
-                    jit::copy_bulk(
-                            one.to, one.begin, bytes_of(one), barrier(slot));
-            };
-            if constexpr (g.boxes) {
-                uint32_t bytes = 0;
-#pragma unroll 1
-                for (int i = thread; i < copies; i += copiers)
-                    bytes += bytes_of(range_of(i, slot, tensor));
+            if (thread == 0) {
+                const auto bytes
+                        = static_cast<uint32_t>(all.whole * sizeof(type));
                 jit::expect_copies(barrier(slot), bytes);
-#pragma unroll 1
-                for (int i = thread; i < copies; i += copiers)
-                    submit(range_of(i, slot, tensor));
-            } else {
-                jit::expect_copies(barrier(slot), bytes_of(last));
-                submit(last);
+                if (bytes > 0)
+                    jit::copy_bulk(all.to, all.begin, bytes, barrier(slot));
             }
         } else {
-#pragma unroll 1
-            for (int i = 0; i < copies; ++i) {
-                const range one = range_of(i, slot, tensor);
-                for (int j = thread * in_16_bytes; j < one.whole;
-                        j += c.threads * in_16_bytes)
-                    *reinterpret_cast<uint4 *>(one.to + j)
-                            = *reinterpret_cast<const uint4 *>(one.begin + j);
-            }
+            for (int i = thread * in_16_bytes; i < all.whole;
+                    i += c.threads * in_16_bytes)
+                *reinterpret_cast<uint4 *>(all.to + i)
+                        = *reinterpret_cast<const uint4 *>(all.begin + i);
         }
-        return by_threads;
+        return !p.bulk_copies || all.rest > 0;
     }
 };
 

@@ -27,7 +27,7 @@ struct lanes_of_thread {
     static constexpr geometry g = geometry_of(s);
     using type = storage<p.type>;
     using sum_type = sum<p.type>;
-    using walk_of_lane = walk<staged(s)>;
+    using walk_of_lane = walk<s>;
 
     walk_of_lane of[g.sets];
     bool active[g.sets];
@@ -69,7 +69,6 @@ struct lanes_of_thread {
         const type *here = begin_of(at, slot);
         type *const to = at.destination();
         if constexpr (!tile::walks) here -= at.from * p.column.read_pitch;
-        here -= at.from_middle * p.middle.read_pitch;
         const int planes = least(c.planes, g.outers - at.outer);
         // Rows of a period are unrolled already.
         constexpr int together = walk_of_lane::repeats.rows > 0 ? 1 : 2;
@@ -85,10 +84,8 @@ struct lanes_of_thread {
                 if (plane >= planes) continue;
                 typename walk_of_lane::item item {0, 0, 0};
                 if constexpr (tile::walks) {
-                    item.middle
-                            = at.middle * c.middle_part + rest % c.middle_part;
-                    rest /= c.middle_part;
-                    if (g.boxes && item.middle >= p.middle.written) continue;
+                    item.middle = rest % p.middle.written;
+                    rest /= p.middle.written;
                     item.begin = at.strip * g.tile_written + rest * c.strip;
                     item.end = least(item.begin + c.strip, p.walk.written);
                     if (item.begin >= p.walk.written) continue;
@@ -110,15 +107,13 @@ struct lanes_of_thread {
 #pragma unroll 2
             for (int number = first_item(); number < g.lane_items;
                     number += g.groups) {
-                const int middle = number % c.middle_read;
-                const int row = number / c.middle_read % c.tile_read;
-                const int plane = number / c.middle_read / c.tile_read;
-                if (row >= at.end - at.from || plane >= planes
-                        || middle >= at.end_middle - at.from_middle)
-                    continue;
+                const int middle = number % p.middle.read;
+                const int row = number / p.middle.read % c.tile_read;
+                const int plane = number / p.middle.read / c.tile_read;
+                if (row >= at.end - at.from || plane >= planes) continue;
                 typename walk_of_lane::row_sums sums;
                 of[set].add_up_row(sums,
-                        here + plane * p.outer_read[0] + row * g.stage_row
+                        here + plane * p.outer_read[0] + row * p.walk.read_pitch
                                 + middle * p.middle.read_pitch + inner,
                         true);
                 of[set].along.keep(
@@ -138,7 +133,7 @@ __device__ __forceinline__ void add_up_lines(
     static constexpr specification_of_kernel second = second_pass_of(s);
     using tile = tile_of_block<s>;
     constexpr int lanes = second.of.inner / c.line_vector;
-    constexpr int items = c.planes * c.parts * c.middle_part;
+    constexpr int items = c.planes * c.parts * p.middle.written;
     storage<p.type> *const to = at.destination();
     const int planes = least(c.planes, geometry_of(s).outers - at.outer);
     for (int number = static_cast<int>(threadIdx.x); number < lanes * items;
@@ -147,18 +142,15 @@ __device__ __forceinline__ void add_up_lines(
         const int plane = plane_of<c>(number / lanes, items);
         const int rest = rest_of<c>(number / lanes, items);
         if (plane >= planes) continue;
-        typename walk<second>::item item {
-                at.middle * c.middle_part + rest % c.middle_part, 0, 0};
+        typename walk<second>::item item {rest % p.middle.written, 0, 0};
         item.begin = at.strip * geometry_of(s).tile_written
-                + rest / c.middle_part * c.strip;
+                + rest / p.middle.written * c.strip;
         item.end = least(item.begin + c.strip, p.walk.written);
-        if (item.begin >= p.walk.written || item.middle >= p.middle.written)
-            continue;
+        if (item.begin >= p.walk.written) continue;
         walk<second> of;
         of.along.find(0, map.column);
         of.run(item, map,
-                tile::lines() + plane * second.of.outer_read[0] + inner
-                        - at.from_middle * second.of.middle.read_pitch,
+                tile::lines() + plane * second.of.outer_read[0] + inner,
                 at.from, to + plane * p.outer_write[0] + inner);
     }
 }
@@ -213,7 +205,7 @@ __device__ void resample_of_tiles(const storage<s.of.type> *read,
     if constexpr (s.of.bulk_copies) {
         if (threadIdx.x == 0)
             for (int slot = 0; slot < c.stages; ++slot)
-                jit::begin_barrier(tile::barrier(slot), tile::copiers);
+                jit::begin_barrier(tile::barrier(slot));
         __syncthreads();
     }
     // In order; by one loop, whose code an unrolled one would have for each stage.

@@ -91,8 +91,8 @@ inline barrier_state &state_of(const copy_barrier *barrier) {
     return all[barrier];
 }
 
-inline void begin_barrier(copy_barrier *barrier, int threads = 1) {
-    state_of(barrier) = {.arrivals = threads};
+inline void begin_barrier(copy_barrier *barrier) {
+    state_of(barrier) = {.arrivals = 1};
 }
 
 inline void expect_copies(copy_barrier *barrier, uint32_t bytes) {
