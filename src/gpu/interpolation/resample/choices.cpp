@@ -30,13 +30,13 @@ std::vector<choice> choices_of(
     const auto cheaper
             = [](const auto &a, const auto &b) { return a.cost < b.cost; };
     std::stable_sort(candidates.begin(), candidates.end(), cheaper);
-    std::map<std::array<int, 11>, int> priced;
+    std::map<std::array<int, 10>, int> priced;
     std::vector<choice> all;
     for (const candidate &each : candidates) {
         const cut &c = each.cut_by;
         if (++priced[{each.of->specification.walk.is_there(), c.vector,
-                    c.columns, c.repeated, c.exchanged, c.apart, c.items_first,
-                    c.stages > 0, c.line_vector, c.words, c.gathers}]
+                    c.columns, c.repeated, c.exchanged, c.apart, c.stages > 0,
+                    c.line_vector, c.words, c.gathers}]
                 > most_of_kind)
             continue;
         if (all.size() == most_priced) break;
@@ -54,8 +54,8 @@ std::vector<choice> choices_of(
                 && a.line_vector == b.line_vector && a.repeated == b.repeated
                 && a.exchanged == b.exchanged && a.ahead == b.ahead
                 && (a.stages > 0) == (b.stages > 0) && a.planes == b.planes
-                && a.apart == b.apart && a.items_first == b.items_first
-                && a.words == b.words && a.gathers == b.gathers;
+                && a.apart == b.apart && a.words == b.words
+                && a.gathers == b.gathers;
     };
     for (const choice &each : all) {
         if (each.cost > far_off * all.front().cost) break;

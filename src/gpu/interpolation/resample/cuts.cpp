@@ -126,17 +126,6 @@ int line_vector_of(const problem_specification &p, const cut &c) {
     return 1;
 }
 
-/// Whether threads that have neighbouring columns of a tile meet in banks of shared memory,
-/// and those that have neighbouring items may not.
-bool columns_meet(
-        const problem_specification &p, const cut &c, const geometry &g) {
-    constexpr int words = 8; ///< bytes between neighbours that do not meet
-    const double step = static_cast<double>(p.column.read) / p.column.written
-            * (c.apart ? 1 : c.columns) * p.inner * bytes_of(p.type);
-    return g.sets == 1 && g.groups > 1 && g.lane_items > 1 && g.vectors == 1
-            && (g.lanes < 32 || step > words);
-}
-
 /// By tiles of so many positions of the first axis: stages, threads and parts.
 void add_tiles_of(std::vector<cut> &to, tiled_problem &in, cut c, int tile) {
     const problem_specification &p = in.of.specification;
@@ -161,14 +150,12 @@ void add_tiles_of(std::vector<cut> &to, tiled_problem &in, cut c, int tile) {
             for (const int threads : {128, 256, 512}) {
                 c.stages = stages;
                 c.threads = threads;
-                for (const int order : {0, 1, 2, 3}) {
-                    c.gathers = order % 2 > 0;
-                    c.items_first = order > 1;
+                for (const bool gathers : {false, true}) {
+                    c.gathers = gathers;
                     // Whole vectors are written well.
                     if (c.gathers && c.vector * bytes_of(p.type) >= 8) continue;
                     geometry g = of_columns;
                     add_tiles(g, p, c);
-                    if (c.items_first && !columns_meet(p, c, g)) continue;
                     if (!g.fits || g.shared_bytes > gpu.block_shared_bytes
                             || static_cast<long long>(g.lanes) * g.lane_items
                                     < threads / 2)

@@ -166,7 +166,7 @@ constexpr void add_tiles(
             + (c.tile_read - 1) * first.read_pitch
             + row_extent(p, p.middle.read);
     const long long sums = 1LL * c.planes * c.tile_read * p.middle.read
-            * (c.line_vector > 0 ? line_pitch_of(p, c) : 0);
+            * (c.line_vector > 0 ? line_pitch_of(p) : 0);
     g.fits = g.fits && elements < 1 << 24
             && (c.line_vector == 0 || sums < 1 << 24)
             && (g.tile_strips > 1 || c.tile_read >= first.read)

@@ -20,11 +20,8 @@ constexpr int line_store_of(const problem_specification &p, const cut &c) {
 }
 
 /// Sums from a row of them to the next, in the first of two passes.
-constexpr int line_pitch_of(const problem_specification &p, const cut &c) {
-    const int length = p.column.written * p.inner;
-    // Neighbouring threads that store to neighbouring rows find other banks.
-    const int wide = most(c.line_vector, line_store_of(p, c));
-    return c.items_first && length / wide % 2 == 0 ? length + wide : length;
+constexpr int line_pitch_of(const problem_specification &p) {
+    return p.column.written * p.inner;
 }
 
 /// The second pass of a tile.
@@ -36,13 +33,13 @@ constexpr specification_of_kernel second_pass_of(
     p.inner *= p.column.written;
     p.column = {1, 1, 1, 1, false, false, 0, 0};
     p.columns = {};
-    p.middle.read_pitch = line_pitch_of(s.of, s.cut_by);
+    p.middle.read_pitch = line_pitch_of(s.of);
     p.walk.read_pitch = p.middle.read * p.middle.read_pitch;
     p.outer_read[0] = s.cut_by.tile_read * p.walk.read_pitch;
     cut &c = made.cut_by;
     c.vector = c.line_vector;
     c.columns = c.read_vector = 1;
-    c.repeated = c.exchanged = c.apart = c.items_first = false;
+    c.repeated = c.exchanged = c.apart = false;
     c.stages = c.line_vector = 0;
     return made;
 }

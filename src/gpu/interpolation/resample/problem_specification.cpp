@@ -303,8 +303,7 @@ std::string text_of(const specification_of_kernel &s) {
             ", .tile_read = ", c.tile_read, ", .middle_part = ", c.middle_part,
             ", .middle_read = ", c.middle_read,
             ", .line_vector = ", c.line_vector, ", .words = ", c.words,
-            ", .gathers = ", truth(c.gathers),
-            ", .items_first = ", truth(c.items_first), "},\n};\n}\n");
+            ", .gathers = ", truth(c.gathers), "},\n};\n}\n");
 }
 
 } // namespace gradnn::gpu::resample

@@ -124,9 +124,6 @@ struct cut {
     /// Of tiles: what is written gathers in shared memory, one range of memory a tile, that
     /// threads copy 16 bytes by 16 bytes.
     bool gathers;
-    /// Of tiles: neighbouring threads have the same columns of neighbouring items (rows or
-    /// strips, the middle axis, planes), not neighbouring columns.
-    bool items_first;
 };
 
 struct specification_of_kernel {

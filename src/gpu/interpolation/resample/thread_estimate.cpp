@@ -200,17 +200,12 @@ double thread_estimate::bytes_in_flight() const {
 lanes thread_estimate::places(int unit, int column, bool written) const {
     lanes made {};
     const bool tiled = c_.stages > 0;
-    const bool items_first = tiled && c_.items_first;
     for (int lane = 0; lane < 32; ++lane) {
-        int64_t rest = tiled && !items_first ? lane % g_.lanes
-                : items_first                ? lane / g_.groups
-                                             : lane;
+        int64_t rest = tiled ? lane % g_.lanes : lane;
         int64_t at = rest % g_.vectors * c_.vector;
         rest /= g_.vectors;
         const auto tile = static_cast<int>(rest % g_.tiles);
-        rest = tiled && !items_first ? lane / g_.lanes
-                : items_first        ? lane % g_.groups
-                                     : rest / g_.tiles;
+        rest = tiled ? lane / g_.lanes : rest / g_.tiles;
         int64_t position = first_column_of(g_, c_, tile) + column * g_.spread;
         if (!written && c_.repeated)
             position = tile * g_.tile_step + g_.first_position
@@ -249,7 +244,7 @@ lanes thread_estimate::places(int unit, int column, bool written) const {
 int64_t thread_estimate::place_of_line(
         int64_t item, int64_t inner, int64_t position, bool written) const {
     if (written)
-        return (item * line_pitch_of(p_, c_) + position * p_.inner + inner) * 4
+        return (item * line_pitch_of(p_) + position * p_.inner + inner) * 4
                 * sum_words(p_);
     const int64_t row = item / p_.middle.read % c_.tile_read;
     const int64_t plane = item / p_.middle.read / c_.tile_read;

@@ -35,15 +35,10 @@ struct lanes_of_thread {
 
     __device__ __forceinline__ static int lane(int set) {
         const int thread = static_cast<int>(threadIdx.x);
-        return g.sets > 1       ? thread + set * c.threads
-                : c.items_first ? thread / g.groups
-                                : thread % g.lanes;
+        return g.sets > 1 ? thread + set * c.threads : thread % g.lanes;
     }
     __device__ __forceinline__ static int first_item() {
-        const int thread = static_cast<int>(threadIdx.x);
-        return g.sets > 1       ? 0
-                : c.items_first ? thread % g.groups
-                                : thread / g.lanes;
+        return g.sets > 1 ? 0 : static_cast<int>(threadIdx.x) / g.lanes;
     }
 
     __device__ __forceinline__ void find(
@@ -117,7 +112,7 @@ struct lanes_of_thread {
                                 + middle * p.middle.read_pitch + inner,
                         true);
                 of[set].along.keep(
-                        tile::lines() + number * line_pitch_of(p, c) + inner,
+                        tile::lines() + number * line_pitch_of(p) + inner,
                         sums);
             }
         }
