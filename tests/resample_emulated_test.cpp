@@ -61,13 +61,16 @@ std::string source_of(const std::vector<job> &jobs) {
                 "*of, const void *cut, bool vectors, bool descending) {\n"
                 "using namespace gradnn::gpu::resample;\nusing type = storage<",
                 name, ">;\nusing maps = tables<sum<", name,
-                ">>;\nconst auto run = [&]<int vector>() {\n"
+                ">>;\nmaps ordered_map = *(const maps *)map;\n"
+                "problem_specification ordered = *(const problem_specification "
+                "*)of;\norder_by_sums(ordered, ordered_map);\n"
+                "const auto run = [&]<int vector>() {\n"
                 "gradnn::emulated::launch(3, 64, 0, descending, [&] { "
                 "resample_any<",
                 name,
-                ", vector>((const type *)read, (type *)written, *(const maps "
-                "*)map, *(const problem_specification *)of, *(const "
-                "generic_cut *)cut); }); };\nconstexpr int widest = 16 / "
+                ", vector>((const type *)read, (type *)written, ordered_map, "
+                "ordered, *(const generic_cut *)cut); }); };\nconstexpr int "
+                "widest = 16 / "
                 "sizeof(type);\nif (vectors) run.template operator()<widest>();"
                 " else run.template operator()<1>();\n}\n");
     }

@@ -1,13 +1,12 @@
 // The gradient of an interpolation to equal sizes, where every output is its
 // input: a copy, of any strides.
 #include <algorithm>
-#include <array>
 #include <memory>
 
 #include "gpu/interpolation/makers.hpp"
-#include "gpu/interpolation/tables.hpp"
 #include "gpu/runtime/copy.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
+#include "kernel/axis_map.hpp"
 
 namespace gradnn::gpu::interpolation {
 
@@ -38,12 +37,10 @@ private:
 
 plan_or_refusal make_copy(
         const interpolation_problem &problem, const compile_options &) {
-    const auto &axes = problem.axes;
-    const auto equal = [](const detail::interpolation_axis &axis) {
-        return axis.src == axis.dst;
+    const auto is_kept = [&](const detail::interpolation_axis &axis) {
+        return is_identity(problem.mode, problem.coordinates, axis);
     };
-    if (!std::all_of(axes.begin(), axes.end(), equal)
-            || !is_copy(make_axis_maps(problem)))
+    if (!std::ranges::all_of(problem.axes, is_kept))
         return plan_or_refusal::refuse(
                 "takes equal sizes, where every output is its own input");
     return std::make_unique<copy_plan>(problem);

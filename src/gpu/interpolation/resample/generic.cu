@@ -9,7 +9,7 @@ namespace gradnn::gpu::resample {
 
 namespace {
 
-constexpr int threads = 256;
+constexpr int threads = 128;
 
 template <element type, int vector>
 __global__ void __launch_bounds__(threads)
@@ -28,13 +28,15 @@ void launch_of_type(const char *name, const problem_specification &p,
     using stored = jit::stored_of<type>;
     const auto launch_by = [&]<int vector>() {
         const device_properties &device = properties_of(stream.device);
+        problem_specification ordered = p;
+        auto tables = map.as<jit::sum_of<type>>(others);
+        order_by_sums(ordered, tables);
         const generic_cut c = generic_cut_of(
                 p, vector, threads, device.multiprocessors * device.sm.threads);
         launch_early(name, generic_kernel<type, vector>,
                 std::min<int64_t>(c.blocks, 1 << 20), threads, 0, stream,
                 static_cast<const stored *>(read),
-                static_cast<stored *>(written),
-                map.as<jit::sum_of<type>>(others), p, c);
+                static_cast<stored *>(written), tables, ordered, c);
     };
     constexpr int widest = 16 / jit::bytes_of(type);
     if (is_of_vectors(p, widest))

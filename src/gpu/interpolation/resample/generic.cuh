@@ -1,112 +1,163 @@
-// Everything: a thread has a vector of inner elements of diff_src at one place of the resampled
-// axes, of some outer positions, and reads all their taps; strides and sizes are arguments. In
-// the same order as the other forms, so in the same bits.
+// Everything: a thread has a vector of inner elements of diff_src, or one element, at one place
+// of the resampled axes, of some positions of the first outer axis, and reads all their taps;
+// strides and sizes are arguments. In the same order as the other forms, so in the same bits.
 #pragma once
 
+#include "gpu/device/positions.cuh"
 #include "gpu/interpolation/resample/device.cuh"
 
 namespace gradnn::gpu::resample {
 
+/// The axes in the order of the sums: along `column` first, along `walk` last.
 template <typename Sum>
-struct taps_of_element {
-    const Sum *weights;
-    long long begin, pitch;
-    int count;
+void order_by_sums(problem_specification &p, tables<Sum> &map) {
+    if (!p.walk_first) return;
+    const auto rotate = [](auto &walk, auto &middle, auto &column) {
+        const auto first = walk;
+        walk = middle;
+        middle = column;
+        column = first;
+    };
+    rotate(p.walk, p.middle, p.column);
+    rotate(map.walk, map.middle, map.column);
+}
 
-    __device__ __forceinline__ void find(const axis_table<Sum> &table,
-            const axis &along, long long position) {
+/// The elements of diff_src that a thread computes. Outer positions side by side share a look
+/// at the taps.
+template <jit::element type, int vector>
+struct elements_of_thread {
+    using stored = jit::stored_of<type>;
+    using sum = jit::sum_of<type>;
+    using unit = jit::elements<type, vector>;
+    /// The taps of a position, and where their weights are.
+    struct taps {
+        int first, count, weights;
+    };
+
+    const problem_specification &p;
+    const tables<sum> &map;
+    const stored *read; ///< the first tap
+    stored *written;
+    taps walk, middle, column;
+
+    __device__ __forceinline__ static taps taps_of(
+            const axis_table<sum> &table, const axis &along, int64_t position) {
         const place at = table.places[position];
-        weights = table.weights + position * along.most_taps;
-        pitch = along.read_pitch;
-        begin = at.first * pitch;
-        count = at.count;
+        return {at.first, at.count,
+                static_cast<int>(position) * along.most_taps};
+    }
+
+    /// `number` of the vectors of an outer position.
+    __device__ __forceinline__ void find(int64_t number) {
+        const int64_t inner = take(number, p.inner / vector) * vector;
+        // The columns are neighbours; they are in the middle where the walk comes first.
+        int64_t at_middle = p.walk_first ? take(number, p.middle.written) : 0;
+        const int64_t at_column = take(number, p.column.written);
+        if (!p.walk_first) at_middle = take(number, p.middle.written);
+        walk = taps_of(map.walk, p.walk, number);
+        middle = taps_of(map.middle, p.middle, at_middle);
+        column = taps_of(map.column, p.column, at_column);
+        read += inner + walk.first * p.walk.read_pitch
+                + middle.first * p.middle.read_pitch
+                + column.first * p.column.read_pitch;
+        written += inner + number * p.walk.write_pitch
+                + at_middle * p.middle.write_pitch
+                + at_column * p.column.write_pitch;
+    }
+
+    template <bool computes>
+    __device__ __forceinline__ unit value_at(const stored *at) const {
+        const unit value = unit::load(at);
+        if constexpr (computes)
+            if (p.prologue != fused_op::none)
+                return computed<type>(p.prologue, value,
+                        unit::load(other_of(at, map.others.prologue)));
+        return value;
+    }
+    /// To each sum the product of a weight and its value.
+    template <int outers, typename Values>
+    __device__ __forceinline__ static void add_weighted(
+            sum (&to)[outers][vector], sum weight, const Values &values) {
+#pragma unroll
+        for (int o = 0; o < outers; ++o)
+#pragma unroll
+            for (int v = 0; v < vector; ++v)
+                to[o][v] = jit::multiply_add(weight, values[o][v], to[o][v]);
+    }
+    /// Of so many positions of the first outer axis, and goes on to the next ones.
+    template <bool computes, int outers>
+    __device__ __forceinline__ void write() {
+        sum all[outers][vector] = {};
+        const stored *layer = read;
+#pragma unroll 1
+        for (int i = 0; i < walk.count; ++i, layer += p.walk.read_pitch) {
+            sum of_layer[outers][vector] = {};
+            const stored *row = layer;
+#pragma unroll 1
+            for (int j = 0; j < middle.count; ++j, row += p.middle.read_pitch) {
+                sum of_row[outers][vector] = {};
+                const stored *tap = row;
+#pragma unroll 2
+                for (int k = 0; k < column.count;
+                        ++k, tap += p.column.read_pitch) {
+                    unit values[outers];
+#pragma unroll
+                    for (int o = 0; o < outers; ++o)
+                        values[o]
+                                = value_at<computes>(tap + o * p.outer_read[0]);
+                    add_weighted(of_row, map.column.weights[column.weights + k],
+                            values);
+                }
+                add_weighted(of_layer, map.middle.weights[middle.weights + j],
+                        of_row);
+            }
+            add_weighted(all, map.walk.weights[walk.weights + i], of_layer);
+        }
+#pragma unroll
+        for (int o = 0; o < outers; ++o) {
+            unit value = finished<type, vector>(all[o]);
+            if constexpr (computes)
+                value = jit::with_epilogue(p, value, written, map.others);
+            value.store(written);
+            read += p.outer_read[0];
+            written += p.outer_write[0];
+        }
     }
 };
-
-/// The remainder of a number, which becomes the quotient.
-__device__ __forceinline__ long long taken_from(long long &rest, int count) {
-    if (count == 1) return 0;
-    const bool narrow = rest < 1LL << 31;
-    const long long taken = narrow
-            ? static_cast<unsigned>(rest) % static_cast<unsigned>(count)
-            : rest % count;
-    rest = narrow ? static_cast<unsigned>(rest) / static_cast<unsigned>(count)
-                  : rest / count;
-    return taken;
-}
-
-/// To each sum the product of a weight and its value.
-template <typename Sum, int count, typename Values>
-__device__ __forceinline__ void add_weighted(
-        Sum (&to)[count], Sum weight, const Values &values) {
-#pragma unroll
-    for (int v = 0; v < count; ++v)
-        to[v] = jit::multiply_add(weight, values[v], to[v]);
-}
 
 template <jit::element type, int vector>
 __device__ void resample_any(const jit::stored_of<type> *read,
         jit::stored_of<type> *written, const tables<jit::sum_of<type>> &map,
         const problem_specification &p, const generic_cut &c) {
-    using sum = jit::sum_of<type>;
-    using unit = jit::elements<type, vector>;
-    const auto value_of = [&](const jit::stored_of<type> *at) {
-        const unit value = unit::load(at);
-        if (p.prologue == fused_op::none) return value;
-        return computed<type>(p.prologue, value,
-                unit::load(other_of(at, map.others.prologue)));
-    };
-    const long long of_outers = (c.places + c.threads - 1) / c.threads;
-    for (long long block = blockIdx.x; block < c.blocks; block += gridDim.x) {
-        long long rest = block % of_outers * c.threads + threadIdx.x;
-        if (rest >= c.places) continue;
-        const long long inner = taken_from(rest, p.inner / vector) * vector;
-        const long long at_column = taken_from(rest, p.column.written);
-        const long long at_middle = taken_from(rest, p.middle.written);
-        const long long at_walk = rest;
-        taps_of_element<sum> walk, middle, column;
-        walk.find(map.walk, p.walk, at_walk);
-        middle.find(map.middle, p.middle, at_middle);
-        column.find(map.column, p.column, at_column);
-        // From the last sums to the first.
-        const taps_of_element<sum> &last = p.walk_first ? middle : walk;
-        const taps_of_element<sum> &next = p.walk_first ? column : middle;
-        const taps_of_element<sum> &first = p.walk_first ? walk : column;
-        const long long from = inner + walk.begin + middle.begin + column.begin;
-        const long long to = inner + at_column * p.column.write_pitch
-                + at_middle * p.middle.write_pitch
-                + at_walk * p.walk.write_pitch;
-        const int begin
-                = static_cast<int>(block / of_outers) * c.outers_of_thread;
-        for (int outer = begin;
-                outer - begin < c.outers_of_thread && outer < c.outers;
-                ++outer) {
-            long long of_outer = outer;
-            const auto *corner = read + from;
-            auto *place = written + to;
+    constexpr int together = vector == 1 ? 4 : vector <= 4 ? 2 : 1;
+    for (int64_t block = blockIdx.x; block < c.blocks; block += gridDim.x) {
+        int64_t rest = block;
+        const int64_t number
+                = take(rest, c.blocks_of_places) * c.threads + threadIdx.x;
+        if (number >= c.places) continue;
+        const int64_t begin = take(rest, c.parts) * c.outers_of_thread;
+        elements_of_thread<type, vector> of {p, map,
+                read + begin * p.outer_read[0],
+                written + begin * p.outer_write[0]};
 #pragma unroll
-            for (int i = 0; i < most_outer; ++i) {
-                const long long at = taken_from(of_outer, p.outer[i]);
-                corner += at * p.outer_read[i];
-                place += at * p.outer_write[i];
-            }
-            sum all[vector] = {};
-            for (int i = 0; i < last.count; ++i) {
-                sum of_layer[vector] = {};
-                for (int j = 0; j < next.count; ++j) {
-                    const auto *at = corner + i * last.pitch + j * next.pitch;
-                    sum of_row[vector] = {};
-#pragma unroll 4
-                    for (int k = 0; k < first.count; ++k, at += first.pitch)
-                        add_weighted(of_row, first.weights[k], value_of(at));
-                    add_weighted(of_layer, next.weights[j], of_row);
-                }
-                add_weighted(all, last.weights[i], of_layer);
-            }
-            jit::with_epilogue(
-                    p, finished<type, vector>(all), place, map.others)
-                    .store(place);
+        for (int i = 1; i < most_outer; ++i) {
+            const int64_t at = take(rest, p.outer[i]);
+            of.read += at * p.outer_read[i];
+            of.written += at * p.outer_write[i];
         }
+        of.find(number);
+        const auto write_all = [&]<bool computes>() {
+            int64_t left = p.outer[0] - begin;
+            if (left > c.outers_of_thread) left = c.outers_of_thread;
+            for (; left >= together; left -= together)
+                of.template write<computes, together>();
+            for (; left > 0; --left)
+                of.template write<computes, 1>();
+        };
+        if (p.prologue == fused_op::none && p.epilogue[0] == fused_op::none)
+            write_all.template operator()<false>();
+        else
+            write_all.template operator()<true>();
     }
 }
 

@@ -70,26 +70,34 @@ constexpr long long elements_of(const problem_specification &p) {
 
 /// How the form that takes everything is cut.
 struct generic_cut {
-    long long places; ///< vectors of an outer position
-    int outers, outers_of_thread;
     int threads; ///< of a block
+    int parts, outers_of_thread; ///< of the first outer axis
+    long long places, blocks_of_places; ///< vectors of an outer position
     long long blocks; ///< of all, which those of a launch share
 };
 
 /// By vectors of so many elements, with threads enough for a device that has `resident` at a
-/// time, if there are. What a thread finds for one outer position serves its others.
+/// time, if there are. What a thread finds for one outer position serves its others, a look at
+/// the taps some at once.
 constexpr generic_cut generic_cut_of(const problem_specification &p, int vector,
         int threads, long long resident) {
-    constexpr long long most_outers = 16;
+    constexpr int together = 4, most_groups = 8;
     long long outers = 1;
     for (const int count : p.outer)
         outers *= count;
-    const long long places = elements_of(p) / outers / vector;
-    const long long each = places * outers / (2 * resident);
-    const long long limit = outers < most_outers ? outers : most_outers;
-    const long long taken = each < 1 ? 1 : each < limit ? each : limit;
-    return {places, static_cast<int>(outers), static_cast<int>(taken), threads,
-            (places + threads - 1) / threads * ((outers + taken - 1) / taken)};
+    const long long places = elements_of(p) / vector / outers;
+    const long long groups = places * outers / (2 * resident) / together;
+    generic_cut made {};
+    made.threads = threads;
+    made.outers_of_thread = least(p.outer[0],
+            together
+                    * (groups < most_groups ? most(1, static_cast<int>(groups))
+                                            : most_groups));
+    made.parts = ceil_div(p.outer[0], made.outers_of_thread);
+    made.places = places;
+    made.blocks_of_places = (places + threads - 1) / threads;
+    made.blocks = made.blocks_of_places * made.parts * (outers / p.outer[0]);
+    return made;
 }
 
 /// How the work is cut. A thread has `vector` inner elements of `columns` positions of a row,
