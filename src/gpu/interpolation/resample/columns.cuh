@@ -124,17 +124,17 @@ struct columns_of_thread {
         }
     }
 
-    /// Submits copies of what is a tap, to the units from `first` on.
+    /// Submits copies of what is a tap.
     template <typename Rows>
     __device__ __forceinline__ void copy(
-            const Rows &to, int slot, int first, const read_type *row) const {
+            const Rows &to, int slot, const read_type *row) const {
 #pragma unroll
         for (int u = 0; u < g.units; ++u) {
             const read_type *const at = row + begin[g.unit_column[u]]
                     + g.unit_position[u] * p.column.read_pitch;
-            to.copy(slot, first + u, inside[u], at);
+            to.copy(slot, u, inside[u], at);
             if constexpr (loads > g.units)
-                to.copy(slot, first + g.units + u, inside[u],
+                to.copy(slot, g.units + u, inside[u],
                         other_of(at, others.prologue));
         }
     }
@@ -289,53 +289,39 @@ struct columns_of_thread {
     }
 };
 
-/// The rows of a thread's columns, which come one after the other by copies to shared memory;
-/// those of the middle axis together.
+/// The rows of a thread's columns, which come one after the other by copies to shared memory.
 template <specification_of_kernel s>
 struct rows_ahead {
     using columns = columns_of_thread<s>;
     static constexpr cut c = s.cut_by;
-    static constexpr int at_once = rows_at_once(s.of);
-    using taken_rows = typename columns::raw_row[at_once];
 
-    rows_on_their_way<typename columns::unit, columns::loads * at_once,
-            c.threads>
-            rows;
+    rows_on_their_way<typename columns::unit, columns::loads, c.threads> rows;
     const typename columns::read_type *next;
     int left, slot;
-    int there; ///< of the rows at once
 
     __device__ __forceinline__ rows_ahead(
-            const typename columns::read_type *first, int count, int together,
+            const typename columns::read_type *first, int count,
             const columns &along)
         : rows(jit::dynamic_shared(), c.ahead),
           next(first),
           left(count),
-          slot(0),
-          there(together) {
+          slot(0) {
 #pragma unroll
         for (int i = 0; i < c.ahead; ++i)
             submit(along, i);
     }
     __device__ __forceinline__ void submit(const columns &along, int to) {
         if (left > 0) {
-#pragma unroll
-            for (int q = 0; q < at_once; ++q)
-                if (q < s.of.middle.least_taps || q < there)
-                    along.copy(rows, to, q * columns::loads,
-                            next + q * s.of.middle.read_pitch);
+            along.copy(rows, to, next);
             next += s.of.walk.read_pitch;
         }
         --left;
         commit_copies();
     }
-    __device__ __forceinline__ void take(taken_rows &to, const columns &along) {
+    __device__ __forceinline__ void take(
+            typename columns::raw_row &to, const columns &along) {
         wait_for_copies<c.ahead - 1>();
-#pragma unroll
-        for (int q = 0; q < at_once; ++q)
-#pragma unroll
-            for (int u = 0; u < columns::loads; ++u)
-                to[q][u] = rows.taken(slot, q * columns::loads + u);
+        rows.take(slot, to);
         submit(along, slot);
         slot = slot + 1 == c.ahead ? 0 : slot + 1;
     }

@@ -109,10 +109,7 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
     const int walks = p.walk.is_there() ? p.walk.two ? 3 : 2 : 1;
     const int held = rows_are_copied(p, c) ? 1 : c.ahead;
     const int waiting = g.units * loads_of(p) * unit
-            * (c.ahead > 0 && p.middle.is_there()
-                            ? rows_at_once(p)
-                            : std::max(
-                                    1, held + (p.middle.is_there() ? 1 : 0)));
+            * std::max(1, held + (p.middle.is_there() ? 1 : 0));
     int checked = (g.left + g.right) * wide;
     for (int u = 0; u < g.units; ++u)
         checked += g.always_inside[u] ? 0 : 1;

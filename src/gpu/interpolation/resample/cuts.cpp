@@ -94,13 +94,11 @@ void add_threads(std::vector<cut> &to, const mapped_problem &of,
     // What a thread finds once serves so many rows.
     const int least_strip = adds_up_rows(p) ? 1 : std::min(16, p.walk.written);
     for (const int strip : strips)
-        for (const int ahead : {0, 1, 2, 4}) {
+        for (const int ahead : {0, 2, 4}) {
             if (strip < least_strip) break;
-            const bool plain = rolled || !p.walk.is_there();
-            if (p.middle.is_there() && !plain
-                            ? ahead > 2
-                            : plain != (ahead == 0) || ahead == 1)
-                continue;
+            const bool plain
+                    = p.middle.is_there() || rolled || !p.walk.is_there();
+            if (plain != (ahead == 0)) continue;
             c.strip = c.apart && !p.walk.is_there() ? 128 : strip;
             c.ahead = ahead;
             c.threads = 128;

@@ -129,7 +129,6 @@ constexpr void add_places(
 constexpr int stage_margin = 64; ///< bytes around what is copied
 constexpr int barrier_bytes
         = 128; ///< ahead of the tables, the sums and the stages
-constexpr int most_copied = 16; ///< units of a thread at once
 constexpr int most_sets = 4, most_table_bytes = 24 << 10;
 constexpr int table_alignment
         = 32; ///< of each table in shared memory, in bytes
@@ -234,10 +233,7 @@ constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
         add_window(g, p, c);
     else
         add_places(g, p, c);
-    // Rows of the middle axis are copied together, or wait for one another.
-    if (p.middle.is_there() && c.ahead > 0)
-        g.fits = !g.rolled && rows_are_copied(p, c)
-                && rows_at_once(p) * g.units <= most_copied;
+    if (p.middle.is_there() && c.ahead > 0) g.fits = false;
     if (!g.fits) return g;
 
     g.write_vector = c.vector > 1 || c.apart || p.column.write_pitch != 1
@@ -353,9 +349,8 @@ constexpr geometry geometry_of(const specification_of_kernel &s) {
         if (c.exchanged) add_exchange(g, p.middle.written);
         g.fits = g.fits && g.items < 1LL << 31;
         if (rows_are_copied(p, c))
-            g.shared_bytes = c.ahead * rows_at_once(p) * g.units * loads_of(p)
-                    * c.threads * most(c.vector, c.read_vector)
-                    * bytes_of(p.type);
+            g.shared_bytes = c.ahead * g.units * loads_of(p) * c.threads
+                    * most(c.vector, c.read_vector) * bytes_of(p.type);
         g.grid = static_cast<int>((g.items + c.threads - 1) / c.threads);
     }
     return g;

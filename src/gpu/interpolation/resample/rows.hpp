@@ -59,10 +59,6 @@ constexpr long long tensor_extent(const problem_specification &p) {
     return all;
 }
 
-/// Rows of a position of the walk.
-constexpr int rows_at_once(const problem_specification &p) {
-    return p.middle.is_there() ? p.middle.most_taps : 1;
-}
 /// Whether threads that read global memory have rows on their way to shared memory, by copies of
 /// 8 and 16 bytes; smaller ones are more instructions than they save, and go to registers.
 constexpr bool rows_are_copied(const problem_specification &p, const cut &c) {

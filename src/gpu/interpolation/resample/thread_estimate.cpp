@@ -136,7 +136,7 @@ double thread_estimate::path() const {
     if (g_.rolled) chain += column_taps_ / 4 * load;
     // Rows of the middle axis are unrolled, or walked with one on its way.
     double step = load + rows_ * chain;
-    if (c_.ahead > 0) step = std::max(load / c_.ahead, rows_ * chain);
+    if (c_.ahead > 1) step = std::max(load / c_.ahead, chain);
     if (periods_ && c_.ahead == 0)
         step = load / period_of(p_.rows).rows + rows_ * chain;
     if (c_.line_vector > 0) return load + chain + 20;

@@ -20,18 +20,9 @@ struct walk {
     using raw_row = typename columns::raw_row;
     using other_row = typename columns::other_row;
 
-    /// Rows of the middle axis that a position of the walk has, one after the other in a loop or
-    /// unrolled, with their weights in registers.
-    static constexpr int middle_taps = p.middle.most_taps;
-    static constexpr bool middle_is_rolled
-            = middle_taps > 8 || middle_taps *g.units > most_units;
-    static constexpr int kept_weights
-            = p.middle.is_there() && !middle_is_rolled ? middle_taps : 1;
-
     columns along;
-    place middle {0, 1}; ///< its taps along the middle axis
+    place middle; ///< its taps along the middle axis
     const sum_type *middle_weights;
-    sum_type kept_of_middle[kept_weights];
 
     /// A thread's place: of the middle axis, and of its strip.
     struct item {
@@ -55,48 +46,32 @@ struct walk {
             add_up_row(to, layer, true);
         } else {
             each_sum([&](int k, int v) { to[k][v] = 0; });
-            const auto add = [&](int q, bool exists, sum_type weight) {
-                row_sums of_row;
-                add_up_row(of_row,
-                        layer + (middle.first + q) * p.middle.read_pitch,
-                        exists);
-                add_weighted(to, weight, of_row);
-            };
-            if constexpr (middle_is_rolled) {
+            constexpr bool rolled = p.middle.most_taps * g.units > most_units
+                    || p.middle.most_taps > 8;
+            if constexpr (rolled) {
 #pragma unroll 1
                 for (int q = 0; q < middle.count; ++q)
-                    add(q, true, middle_weights[q]);
+                    add_middle(to, layer, q, true);
             } else {
 #pragma unroll
-                for (int q = 0; q < middle_taps; ++q)
-                    add(q, has_middle(q), kept_of_middle[q]);
+                for (int q = 0; q < p.middle.most_taps; ++q)
+                    add_middle(to, layer, q,
+                            q < p.middle.least_taps || q < middle.count);
             }
         }
-    }
-    /// Of a row that is on its way, or those of the middle axis.
-    __device__ __forceinline__ void add_up_taken(row_sums &to,
-            const typename rows_ahead<s>::taken_rows &taken) const {
-        if constexpr (!p.middle.is_there()) {
-            along.add_up(to, taken[0]);
-            return;
-        }
-        each_sum([&](int k, int v) { to[k][v] = 0; });
-#pragma unroll
-        for (int q = 0; q < rows_ahead<s>::at_once; ++q) {
-            row_sums of_row;
-            along.add_up(of_row, taken[q]);
-            add_weighted(to, kept_of_middle[q], of_row);
-        }
-    }
-    /// Whether a thread has a tap of the middle axis.
-    __device__ __forceinline__ bool has_middle(int q) const {
-        return q < p.middle.least_taps || q < middle.count;
     }
     __device__ __forceinline__ static void add_weighted(
             row_sums &to, sum_type weight, const row_sums &sums) {
         each_sum([&](int k, int v) {
             to[k][v] = multiply_add(weight, sums[k][v], to[k][v]);
         });
+    }
+    __device__ __forceinline__ void add_middle(
+            row_sums &to, const read_type *row, int q, bool exists) const {
+        row_sums of_row;
+        add_up_row(
+                of_row, row + (middle.first + q) * p.middle.read_pitch, exists);
+        add_weighted(to, exists ? middle_weights[q] : sum_type(0), of_row);
     }
     __device__ __forceinline__ void add_up_row(
             row_sums &to, const read_type *row, bool exists) const {
@@ -122,10 +97,6 @@ struct walk {
             middle = map.middle.places[at.middle];
             middle_weights = map.middle.weights
                     + at.middle * static_cast<long long>(p.middle.most_taps);
-#pragma unroll
-            for (int q = 0; q < kept_weights; ++q)
-                kept_of_middle[q]
-                        = has_middle(q) ? middle_weights[q] : sum_type(0);
             written += at.middle * p.middle.write_pitch;
         }
         if constexpr (!p.walk.is_there()) {
@@ -155,7 +126,7 @@ struct walk {
         written += open.current * p.walk.write_pitch;
         open.load_others(*this, written);
         if constexpr (c.ahead == 0 || rows_are_copied(p, c)) {
-            rows_of_walk<c.ahead == 0> rows(read, row, end, *this);
+            rows_of_walk<c.ahead == 0> rows(read, row, end, along);
             if constexpr (repeats.rows > 0) {
                 // Of whole periods weights are constants, but near the ends of the axis.
                 constexpr int first_one = ceil_div(
@@ -220,7 +191,7 @@ struct walk {
         const read_type *read;
 
         __device__ __forceinline__ rows_of_walk(
-                const read_type *first, int, int, const walk &)
+                const read_type *first, int, int, const columns &)
             : read(first) {}
         __device__ __forceinline__ void add_up_next(
                 const walk &of, row_sums &to) {
@@ -233,14 +204,13 @@ struct walk {
         rows_ahead<s> rows;
 
         __device__ __forceinline__ rows_of_walk(
-                const read_type *first, int row, int end, const walk &of)
-            : rows(first + of.middle.first * p.middle.read_pitch, end - row,
-                    of.middle.count, of.along) {}
+                const read_type *first, int row, int end, const columns &along)
+            : rows(first, end - row, along) {}
         __device__ __forceinline__ void add_up_next(
                 const walk &of, row_sums &to) {
-            typename rows_ahead<s>::taken_rows taken;
-            rows.take(taken, of.along);
-            of.add_up_taken(to, taken);
+            raw_row raw;
+            rows.take(raw, of.along);
+            of.along.add_up(to, raw);
         }
     };
 
