@@ -64,10 +64,11 @@ void run_blocks(
 template <typename Type, typename Run>
 void with_data_kernel(const problem_facts &facts, const matrices::work_cut &,
         bool pairs, const Run &run) {
-    matrices::with_constants(facts.shape, pairs && rows_are_wide(facts.shape),
-            [&]<int size, int wide>() {
-                run(matrices::depthwise_matrices_data_kernel<Type, size, wide>);
-            });
+    gpu::with_chosen(
+            [&]<int wide>() {
+                run(matrices::depthwise_matrices_data_kernel<Type, wide>);
+            },
+            gpu::one_of<1, 2> {pairs && rows_are_wide(facts.shape) ? 2 : 1});
 }
 template <typename Type, typename Run>
 void with_data_kernel(const problem_facts &facts, const lines::work_cut &cut,
@@ -82,11 +83,11 @@ void with_data_kernel(const problem_facts &facts, const lines::work_cut &cut,
 template <typename Type, typename Run>
 void with_weights_kernel(const problem_facts &facts, const matrices::work_cut &,
         bool pairs, const Run &run) {
-    matrices::with_constants(facts.shape,
-            pairs && rows_are_wide(facts.shape, 2), [&]<int size, int wide>() {
-                run(matrices::depthwise_matrices_weights_kernel<Type, size,
-                        wide>);
-            });
+    gpu::with_chosen(
+            [&]<int wide>() {
+                run(matrices::depthwise_matrices_weights_kernel<Type, wide>);
+            },
+            gpu::one_of<1, 2> {pairs && rows_are_wide(facts.shape, 2) ? 2 : 1});
 }
 template <typename Type, typename Run>
 void with_weights_kernel(const problem_facts &facts, const lines::work_cut &cut,
