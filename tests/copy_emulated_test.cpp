@@ -86,26 +86,23 @@ std::string run_copy(const shape &given, const void *src, void *dst, bool far,
     const bool descending = random.integer(0, 1) == 1;
     const std::string filled = of.written == of.dims[0] ? "" : " filled";
     if (cut.way == copy_way::elements || cut.way == copy_way::words) {
-        if (far) {
-            run_blocks(2, 0, descending,
-                    [&] { many_elements_kernel<Mover>(src, dst, of); });
-            return "many elements" + filled;
-        }
-        const auto run = [&]<int width, bool wide_loads>() {
-            axis_dividers dividers;
+        const auto run
+                = [&]<int width, bool wide_loads, typename Index = uint32_t>() {
+            axis_dividers<Index> dividers;
             for (int axis = 0; axis < of.rank; ++axis)
-                dividers.by[axis] = gpu::exact_divider(
+                dividers.by[axis] = gpu::divisor<Index>(
                         of.extent(axis) / (axis == 0 ? width : 1));
             run_blocks(gpu::ceil_div(of.count,
                                int64_t {threads * elements_of_thread(width)}),
                     0, descending, [&] {
-                        elements_kernel<Mover, width, wide_loads>(
+                        elements_kernel<Mover, Index, width, wide_loads>(
                                 src, dst, of, dividers);
                     });
             return "elements" + filled
                     + (width > 1 ? " " + std::to_string(width) : "")
                     + (wide_loads ? " wide" : "");
         };
+        if (far) return "many " + run.template operator()<1, false, int64_t>();
         const auto run_words = [&]<int width>() {
             return cut.widths.load == width
                     ? run.template operator()<width, true>()
