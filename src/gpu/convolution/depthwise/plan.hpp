@@ -55,8 +55,8 @@ struct launch_facts {
 };
 
 // What each family has. cut is false for a problem that it does not take; `vectors` are
-// tensors at multiples of 16 bytes. The weights' launch leaves sums[weight][part] in the
-// workspace, weights counted C, H, W.
+// tensors at multiples of 16 bytes. The weights' launch leaves partial sums in the
+// workspace (weights_sum.hpp).
 namespace lines {
 bool cut(work_cut &, const problem_facts &, bool vectors);
 launcher data_launcher(const launch_facts &, const work_cut &);
@@ -69,9 +69,6 @@ bool cut(work_cut &, const problem_facts &, bool vectors);
 launcher data_launcher(const launch_facts &, const work_cut &);
 launcher weights_launcher(const launch_facts &, const work_cut &);
 } // namespace matrices
-
-/// The launch that adds up the partial sums of each weight, `parts` of them (parts.cu).
-launcher parts_launcher(const launch_facts &, int64_t parts);
 
 /// The launch of a kernel of data, or of the weights' partial sums, which is given the
 /// tensors, the shape and what else it takes.

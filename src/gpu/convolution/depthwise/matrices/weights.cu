@@ -213,9 +213,8 @@ __global__ void __launch_bounds__(block_warps * 32, 5)
             for (int y = 0; y < dst_tile_rows; ++y)
                 sum += sums[(from * size + e) * sums_elements
                         + (y + r) * dst_tile_rows + y];
-        partials[((block.first_channel + of_plane) * size * size + k)
-                        * cut.parts()
-                + part]
+        partials[(part * size * size + k) * shape.channels + block.first_channel
+                + of_plane]
                 = sum;
     }
 }
