@@ -174,7 +174,7 @@ launcher weights_launcher(const launch_facts &facts, const work_cut &cut) {
     return with_half_precision_type(facts.type, [&]<typename Type>() {
         return with_chosen(
                 [&]<int steps>() {
-                    return launch_of_weights(facts,
+                    return launch_of(facts,
                             "convolution.gpu_depthwise_lines (weights)",
                             depthwise_lines_weights_kernel<Type, steps>,
                             facts.shape.channels * cut.parts, block_warps * 32,

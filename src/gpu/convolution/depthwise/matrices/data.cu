@@ -307,7 +307,7 @@ launcher data_launcher(const launch_facts &facts, const work_cut &cut) {
     return with_half_precision_type(facts.type, [&]<typename Type>() {
         return with_chosen(
                 [&]<int width>() {
-                    return launch_of_data(facts,
+                    return launch_of(facts,
                             "convolution.gpu_depthwise_matrices",
                             depthwise_matrices_data_kernel<Type, width>,
                             cut.blocks(), block_warps * 32, cut.shared_bytes,

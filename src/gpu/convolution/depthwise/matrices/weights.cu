@@ -226,7 +226,7 @@ launcher weights_launcher(const launch_facts &facts, const work_cut &cut) {
     return with_half_precision_type(facts.type, [&]<typename Type>() {
         return with_chosen(
                 [&]<int width>() {
-                    return launch_of_weights(facts,
+                    return launch_of(facts,
                             "convolution.gpu_depthwise_matrices (weights)",
                             depthwise_matrices_weights_kernel<Type, width>,
                             cut.blocks(), block_warps * 32, cut.shared_bytes,
