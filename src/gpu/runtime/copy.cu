@@ -3,8 +3,8 @@
 // Axes are ordered by the dst strides and merged where both tensors allow it
 // (copy_shape.cpp). Where src is contiguous along another axis than dst, a block moves a
 // tile through shared memory, so that both sides are read and written along their own
-// contiguous axis (tiles_kernel; pairs of 16-bit elements, 64 x 64: pair_kernel). In all
-// other copies threads have elements that neighbour each other in dst (elements_kernel).
+// contiguous axis (tiles_kernel). In all other copies threads have elements that neighbour
+// each other in dst (elements_kernel).
 // Each element is read once, written once by one thread.
 //
 // Copies of one type move bits; a conversion goes through f64, which holds
@@ -78,19 +78,12 @@ void run_mover(const shape &given, const void *src, void *dst,
         if constexpr (Mover::moves_bits)
             run_words<Mover>(cut, src, dst, stream);
     } else if constexpr (bytes == 2) {
-        if (cut.way == copy_way::pairs)
-            launch_early("copy (transposed)", pair_kernel,
-                    blocks_for(cut.tiles.count, 1), threads,
-                    pair_tile * sizeof(pair_row), stream,
-                    static_cast<const uint16_t *>(src),
-                    static_cast<uint16_t *>(dst), of, cut.tiles);
-        else
-            with_chosen(
-                    [&]<int load, int store>() {
-                        run_tiles<Mover, load, store>(cut, src, dst, stream);
-                    },
-                    one_of<1, 2> {cut.widths.load},
-                    one_of<1, 2> {cut.widths.store});
+        with_chosen(
+                [&]<int load, int store>() {
+                    run_tiles<Mover, load, store>(cut, src, dst, stream);
+                },
+                one_of<1, 2> {cut.widths.load},
+                one_of<1, 2> {cut.widths.store});
     } else {
         run_tiles<Mover, 1, 1>(cut, src, dst, stream);
     }
