@@ -52,37 +52,23 @@ if(NOT GRADNN_CUDA STREQUAL "OFF")
     find_path(GRADNN_CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h
         HINTS ${CUDAToolkit_INCLUDE_DIRS}
         PATHS "${PROJECT_SOURCE_DIR}/third_party/cudnn_frontend/include")
-    mark_as_advanced(
-        GRADNN_CUDNN_INCLUDE_DIR GRADNN_CUDNN_FRONTEND_INCLUDE_DIR)
+    find_path(GRADNN_CUTLASS_INCLUDE_DIR cutlass/conv/kernel/default_conv2d.h
+        PATHS "${PROJECT_SOURCE_DIR}/third_party/cutlass/include")
+    mark_as_advanced(GRADNN_CUDNN_INCLUDE_DIR
+        GRADNN_CUDNN_FRONTEND_INCLUDE_DIR GRADNN_CUTLASS_INCLUDE_DIR)
     if(CUDAToolkit_FOUND AND GRADNN_CUDNN_INCLUDE_DIR
-            AND GRADNN_CUDNN_FRONTEND_INCLUDE_DIR)
+            AND GRADNN_CUDNN_FRONTEND_INCLUDE_DIR
+            AND GRADNN_CUTLASS_INCLUDE_DIR)
         set(GRADNN_WITH_CUDA TRUE)
     elseif(GRADNN_CUDA STREQUAL "ON")
         message(FATAL_ERROR "GRADNN_CUDA is ON, which takes nvcc and the CUDA "
             "toolkit (12 or later; found: ${CMAKE_CUDA_COMPILER}), cuDNN's "
-            "headers (${GRADNN_CUDNN_INCLUDE_DIR}) and cudnn-frontend's "
-            "(${GRADNN_CUDNN_FRONTEND_INCLUDE_DIR}; scripts/setup)")
+            "headers (${GRADNN_CUDNN_INCLUDE_DIR}), and those that "
+            "scripts/setup fetches: cudnn-frontend's "
+            "(${GRADNN_CUDNN_FRONTEND_INCLUDE_DIR}) and CUTLASS's "
+            "(${GRADNN_CUTLASS_INCLUDE_DIR})")
     else()
         message(STATUS "No GPU engine: GRADNN_CUDA=ON says what is missing")
-    endif()
-endif()
-
-# Headers alone, for the strict f32 convolutions of the GPU.
-set(GRADNN_WITH_CUTLASS FALSE)
-if(GRADNN_WITH_CUDA AND NOT GRADNN_CUTLASS STREQUAL "OFF")
-    find_path(GRADNN_CUTLASS_INCLUDE_DIR cutlass/conv/kernel/default_conv2d.h
-        PATHS "${PROJECT_SOURCE_DIR}/third_party/cutlass/include")
-    mark_as_advanced(GRADNN_CUTLASS_INCLUDE_DIR)
-    if(GRADNN_CUTLASS_INCLUDE_DIR)
-        set(GRADNN_WITH_CUTLASS TRUE)
-    elseif(GRADNN_CUTLASS STREQUAL "ON")
-        message(FATAL_ERROR "GRADNN_CUTLASS is ON, and there are no headers of "
-            "CUTLASS; scripts/setup fetches them, or set "
-            "GRADNN_CUTLASS_INCLUDE_DIR")
-    else()
-        message(WARNING "No CUTLASS: strict f32 convolutions on the GPU will "
-            "run on cuDNN's kernels, which are slower. scripts/setup fetches "
-            "its headers; GRADNN_CUTLASS=OFF silences this.")
     endif()
 endif()
 

@@ -31,7 +31,7 @@ endif()
 
 # Parts of CUTLASS are compiled in, and its licence goes with them.
 set(cutlass_licence "${PROJECT_SOURCE_DIR}/third_party/cutlass/LICENSE.txt")
-if(GRADNN_WITH_CUTLASS AND EXISTS "${cutlass_licence}")
+if(GRADNN_WITH_CUDA AND EXISTS "${cutlass_licence}")
     install(FILES "${cutlass_licence}"
         DESTINATION "${CMAKE_INSTALL_DOCDIR}" RENAME LICENSE.cutlass)
 endif()

@@ -132,7 +132,7 @@ foreach(part libgomp1 libhwy1 libhwy1t64)
             COMPONENT python EXCLUDE_FROM_ALL)
     endif()
 endforeach()
-if(GRADNN_WITH_CUTLASS
+if(GRADNN_WITH_CUDA
         AND EXISTS "${PROJECT_SOURCE_DIR}/third_party/cutlass/LICENSE.txt")
     install(FILES "${PROJECT_SOURCE_DIR}/third_party/cutlass/LICENSE.txt"
         DESTINATION gradnn/licences/cutlass COMPONENT python EXCLUDE_FROM_ALL)

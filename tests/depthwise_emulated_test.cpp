@@ -37,7 +37,7 @@ uint32_t shared_address(uint4 (&array)[count]) {
 
 #include "gpu/convolution/depthwise/lines/data.cu"
 #include "gpu/convolution/depthwise/lines/weights.cu"
-#include "gpu/convolution/depthwise/parts.cu"
+#include "gpu/convolution/weights_sum.cuh"
 
 namespace gradnn::test {
 namespace {
@@ -64,10 +64,11 @@ void run_blocks(
 template <typename Type, typename Run>
 void with_data_kernel(const problem_facts &facts, const matrices::work_cut &,
         bool pairs, const Run &run) {
-    matrices::with_constants(facts.shape, pairs && rows_are_wide(facts.shape),
-            [&]<int size, int wide>() {
-                run(matrices::depthwise_matrices_data_kernel<Type, size, wide>);
-            });
+    gpu::with_chosen(
+            [&]<int wide>() {
+                run(matrices::depthwise_matrices_data_kernel<Type, wide>);
+            },
+            gpu::one_of<1, 2> {pairs && rows_are_wide(facts.shape) ? 2 : 1});
 }
 template <typename Type, typename Run>
 void with_data_kernel(const problem_facts &facts, const lines::work_cut &cut,
@@ -82,11 +83,11 @@ void with_data_kernel(const problem_facts &facts, const lines::work_cut &cut,
 template <typename Type, typename Run>
 void with_weights_kernel(const problem_facts &facts, const matrices::work_cut &,
         bool pairs, const Run &run) {
-    matrices::with_constants(facts.shape,
-            pairs && rows_are_wide(facts.shape, 2), [&]<int size, int wide>() {
-                run(matrices::depthwise_matrices_weights_kernel<Type, size,
-                        wide>);
-            });
+    gpu::with_chosen(
+            [&]<int wide>() {
+                run(matrices::depthwise_matrices_weights_kernel<Type, wide>);
+            },
+            gpu::one_of<1, 2> {pairs && rows_are_wide(facts.shape, 2) ? 2 : 1});
 }
 template <typename Type, typename Run>
 void with_weights_kernel(const problem_facts &facts, const lines::work_cut &cut,
@@ -141,21 +142,20 @@ void carry_out(const problem_facts &facts, const Cut &cut, bool pairs,
         });
         return;
     }
-    const auto &axes = facts.shape.axes;
-    const int64_t sums = facts.shape.channels * axes[1].kernel * axes[2].kernel;
+    const gpu::partial_weights<int32_t> sums(
+            facts.problem, parts_of(cut), true);
     std::vector<float> partials(
-            static_cast<size_t>(sums * parts_of(cut)), std::nanf(""));
+            static_cast<size_t>(sums.count * sums.parts), std::nanf(""));
     with_weights_kernel<Type>(facts, cut, pairs, [&](auto kernel) {
         run_blocks(blocks, threads_of(cut), descending, [&] {
             kernel(at(0), at(2), partials.data(), facts.shape, cut);
         });
     });
     emulated::shared_memory = nullptr;
-    run_blocks(ceil_div(sums * 32, int64_t {threads_of_block}),
-            threads_of_block, descending, [&] {
-                depthwise_parts_kernel<Type>(partials.data(), at(0), at(2),
-                        at(1), facts.shape, parts_of(cut), sums);
-            });
+    run_blocks(1, gpu::weights_sum_threads, descending, [&] {
+        gpu::convolution_weights_sum_kernel<Type, Type, int32_t>(
+                partials.data(), at(0), at(2), at(1), sums);
+    });
 }
 
 /// In whole numbers, whose sums f32 holds, and now and then an infinity.

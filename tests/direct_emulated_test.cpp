@@ -9,15 +9,16 @@
 
 #include "gpu/convolution/direct/kernels.cuh"
 #include "gpu/convolution/operands.hpp"
-#include "gpu/convolution/weights_sum.cuh"
 #include "support/plain_convolution.hpp"
 
-namespace gradnn::gpu {
-double weights_sum_shared[weights_sum_threads];
-namespace direct {
+namespace gradnn::gpu::direct {
 alignas(16) double direct_shared[1024];
-}
-} // namespace gradnn::gpu
+} // namespace gradnn::gpu::direct
+
+// Arrays within kernels.
+#undef __shared__
+#define __shared__ static
+#include "gpu/convolution/weights_sum.cuh"
 
 namespace gradnn::test {
 namespace {
@@ -60,8 +61,9 @@ void run_kernels(const convolution_problem &p, bool long_sums,
                 src, dst, partials.data(), shape, cut);
     });
     run(descending, [&] {
-        gpu::convolution_weights_sum_kernel<Type, Type>(
-                partials.data(), weights, gpu::partial_weights(p, cut.parts));
+        gpu::convolution_weights_sum_kernel<Type, Type, int32_t>(
+                partials.data(), src, dst, weights,
+                gpu::partial_weights<int32_t>(p, cut.parts, false));
     });
 }
 

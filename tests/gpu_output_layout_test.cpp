@@ -2,7 +2,6 @@
 // GPU: channels last where the kernel would else copy it.
 #include <array>
 #include <string>
-#include <vector>
 
 #include "gpu/kernels.hpp"
 #include "support/gpu.hpp"
@@ -47,12 +46,8 @@ convolution_problem gradient_of_src(data_type type, bool channels_last,
 TEST(gpu_output_layout_rule,
         is_channels_last_where_the_output_would_be_copied) {
     const detail::compile_options strict;
-    std::vector<data_type> types {data_type::f16, data_type::bf16};
-    if (gpu::implicit_gemm::is_built()) {
-        types.push_back(data_type::f32);
-        types.push_back(data_type::f64);
-    }
-    for (const data_type type : types) {
+    for (const data_type type :
+            {data_type::f16, data_type::bf16, data_type::f32, data_type::f64}) {
         SCOPED_TRACE(to_string(type));
         auto problem = gradient_of_src(type, false, 32, 48, 3);
         EXPECT_TRUE(gpu::writes_channels_last(problem, strict));

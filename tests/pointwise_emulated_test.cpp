@@ -5,9 +5,6 @@
 
 #include <gtest/gtest.h>
 
-namespace gradnn::gpu {
-double weights_sum_shared[256];
-}
 namespace gradnn::gpu::pointwise {
 alignas(16) uint4 pointwise_shared[16384];
 } // namespace gradnn::gpu::pointwise
@@ -15,8 +12,12 @@ alignas(16) uint4 pointwise_shared[16384];
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/pointwise/data.cuh"
 #include "gpu/convolution/pointwise/weights.cuh"
-#include "gpu/convolution/weights_sum.cuh"
 #include "gpu/device/constants.hpp"
+
+// Arrays within kernels.
+#undef __shared__
+#define __shared__ static
+#include "gpu/convolution/weights_sum.cuh"
 #include "support/plain_convolution.hpp"
 
 namespace gradnn::test {
@@ -109,7 +110,8 @@ void by_pointwise(const convolution_problem &p, problem_shape shape,
         second.take(data[shape.first_is_dst ? 0 : 2]);
         return;
     }
-    const gpu::partial_weights partial(p, parts_of(shape, blocks));
+    const gpu::partial_weights<int32_t> partial(
+            p, parts_of(shape, blocks), false);
     std::vector<float> partials(
             static_cast<size_t>(partial.count * partial.parts), NAN);
     with_kernel<1, 2, 4>(shape.planes, row_tiles_of(shape),
@@ -123,8 +125,9 @@ void by_pointwise(const convolution_problem &p, problem_shape shape,
             });
     // One block goes over all weights.
     emulated::block::run(0, gpu::weights_sum_threads, false, [&] {
-        gpu::convolution_weights_sum_kernel<float, Type>(
-                partials.data(), weights.data(), partial);
+        gpu::convolution_weights_sum_kernel<Type, Type, int32_t>(
+                partials.data(), src.data(), dst.data(), weights.data(),
+                partial);
     });
     weights.take(data[1]);
 }

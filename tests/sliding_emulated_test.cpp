@@ -38,12 +38,23 @@ std::string numbered(const std::string &text, size_t number) {
             + std::to_string(number) + " {" + text.substr(at + name.size());
 }
 
-/// run_<number>(read, weights, written, others, descending) of all jobs.
+const char *name_of(data_type type) {
+    switch (type) {
+        case data_type::f64: return "double";
+        case data_type::f16: return "__half";
+        case data_type::bf16: return "__nv_bfloat16";
+        default: return "float";
+    }
+}
+
+/// run_<number>(read, weights, written, others, descending) of all jobs; of weights
+/// `others` are the problem.
 std::string source_of(const std::vector<job> &jobs) {
     std::ostringstream source;
     source << "#include \"gpu/convolution/sliding/data.cuh\"\n"
               "#include \"gpu/convolution/sliding/weights.cuh\"\n"
-              "#include \"gpu/convolution/sliding/weights_sum.cuh\"\n"
+              "#include \"gpu/convolution/weights_sum.cuh\"\n"
+              "#include \"kernel/problem.hpp\"\n"
               "using gradnn::emulated::launch;\n";
     for (size_t i = 0; i < jobs.size(); ++i) {
         const std::string s
@@ -69,14 +80,19 @@ std::string source_of(const std::vector<job> &jobs) {
                    << s
                    << ">((const type *)read, (const type *)written, "
                       "parts.data()); });\n"
-                      "launch((parts.size() / "
+                      "using src = "
+                   << name_of(jobs[i].problem.problem.src.type)
+                   << ";\nusing result = "
+                   << name_of(jobs[i].problem.problem.weights.type)
+                   << ";\nconst gradnn::gpu::partial_weights<int> of(*(const "
+                      "gradnn::detail::convolution_problem *)others, "
                    << s
-                   << ".cut.parts + 31) / 32, 256, 0, descending, [&] { "
-                      "add_parts<"
-                   << s
-                   << ">((const type *)read, (const type *)written, "
-                      "parts.data(), (storage<"
-                   << s << ".of.weights_type> *)weights); });\n}\n";
+                   << ".cut.parts, true);\n"
+                      "launch(3, 256, 0, descending, [&] { "
+                      "gradnn::gpu::convolution_weights_sum_kernel<src, "
+                      "result, int>(parts.data(), (const src *)read, (const "
+                      "src "
+                      "*)written, (result *)weights, of); });\n}\n";
         else
             source << "launch(g.grid, " << s
                    << ".cut.threads, g.shared_bytes, descending, [&] { "
@@ -187,7 +203,8 @@ TEST(sliding_emulated, random_problems_are_as_the_formula) {
         const bool to_src = p.direction == convolution_direction::backward_data;
         library.function<void(void *, void *, void *, const void *, bool)>(
                 "run_" + std::to_string(i))(tensors[to_src ? 2 : 0].data(),
-                tensors[1].data(), tensors[to_src ? 0 : 2].data(), &places,
+                tensors[1].data(), tensors[to_src ? 0 : 2].data(),
+                jobs[i].of_weights ? static_cast<const void *>(&p) : &places,
                 i % 2 == 0);
         tensors[output].read(data[output]);
         ASSERT_TRUE(same(data[output], expected[output])) << "kernel " << i;

@@ -20,13 +20,10 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
 
 constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
         {"convolution.gpu_depthwise_lines",
-                "16-bit NCX, 5 to 63 points along W, tensor cores",
-                depthwise::make<depthwise::lines::work_cut>,
-                depthwise_rows_yield},
-        {"convolution.gpu_depthwise_matrices",
-                "16-bit NCX, 5x5 and 7x7, tensor cores",
-                depthwise::make<depthwise::matrices::work_cut>,
-                depthwise_matrices_yields},
+                "16-bit NCX, 16 to 63 points along W, tensor cores",
+                depthwise::make<depthwise::lines::work_cut>},
+        {"convolution.gpu_depthwise_matrices", "16-bit NCX, 7x7, tensor cores",
+                depthwise::make<depthwise::matrices::work_cut>},
         {"convolution.gpu_sliding",
                 "groups of one channel, compiled for the problem",
                 sliding::make},

@@ -12,8 +12,6 @@ namespace gradnn::gpu {
 template <typename Problem>
 using rule = std::string(const Problem &, const compile_options &);
 
-rule<convolution_problem> depthwise_matrices_yields;
-rule<convolution_problem> depthwise_rows_yield;
 rule<convolution_problem> col2im_yields;
 rule<convolution_problem> few_channels_yields;
 rule<convolution_problem> narrow_groups_yields;

@@ -62,7 +62,6 @@ bool writes_channels_last(
                 && pointwise_yields(problem, options).empty();
         return !copies_nothing && saves_copy_of_cudnn(problem, other, output);
     }
-    if (!implicit_gemm::is_built()) return false;
     // Other kernels take fewer channels, because most of a tile would be empty.
     constexpr int64_t least_channels = 16;
     if (problem.src.dims[1] < least_channels

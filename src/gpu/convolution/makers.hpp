@@ -22,8 +22,6 @@ namespace implicit_gemm {
 convolution_maker make_f64;
 convolution_maker make_tf32x3;
 convolution_maker make_wide_weights;
-/// Whether CUTLASS's kernels are in this build.
-bool is_built();
 } // namespace implicit_gemm
 namespace narrow_groups {
 convolution_maker make;

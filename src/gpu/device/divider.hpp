@@ -27,4 +27,25 @@ struct exact_divider {
     }
 };
 
+/// A number to divide by: of 32 bits by a product, else by a division.
+template <typename Index>
+struct divisor {
+    Index by = 1;
+    exact_divider product;
+
+    divisor() = default;
+    explicit divisor(int64_t number) : by(static_cast<Index>(number)) {
+        if constexpr (sizeof(Index) == 4) product = exact_divider(number);
+    }
+
+    /// Of n, which is not negative.
+    __host__ __device__ Index quotient(Index n) const {
+        if constexpr (sizeof(Index) == 4)
+            return static_cast<Index>(
+                    product.quotient(static_cast<uint32_t>(n)));
+        else
+            return n / by;
+    }
+};
+
 } // namespace gradnn::gpu

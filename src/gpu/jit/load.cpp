@@ -90,15 +90,6 @@ cudaFuncAttributes attributes_on_device(const void *function) {
     return attributes;
 }
 
-void find_entry(compiled_kernel &in, const char *entry) {
-    in.function = function_of(in.library, entry);
-    const auto attributes = attributes_on_device(in.function);
-    in.registers = attributes.numRegs;
-    in.local_bytes = attributes.localSizeBytes;
-    in.static_shared_bytes = attributes.sharedSizeBytes;
-    in.most_threads = attributes.maxThreadsPerBlock;
-}
-
 /// The folder that GRADNN_DUMP_KERNELS names; empty where it is not set.
 std::string dump_folder() {
     const char *const folder = std::getenv("GRADNN_DUMP_KERNELS");
@@ -178,8 +169,12 @@ kernel_or_refusal make(const kernel_request &request, const compilation &what,
     made->seconds = detail::milliseconds_since(start) / 1000.0;
     dump(request, what, key, code);
     try {
-        made->library = load_library(code);
-        find_entry(*made, request.entry);
+        made->function = function_of(load_library(code), request.entry);
+        const auto attributes = attributes_on_device(made->function);
+        made->registers = attributes.numRegs;
+        made->local_bytes = attributes.localSizeBytes;
+        made->static_shared_bytes = attributes.sharedSizeBytes;
+        made->most_threads = attributes.maxThreadsPerBlock;
     } catch (const error &failure) {
         if (failure.status == status::out_of_memory) throw;
         return {nullptr, text(request.source, ": ", failure.what())};
@@ -188,14 +183,6 @@ kernel_or_refusal make(const kernel_request &request, const compilation &what,
 }
 
 } // namespace
-
-std::shared_ptr<const compiled_kernel> beside(
-        const compiled_kernel &kernel, const char *entry, int device) {
-    const allocation_guard current(device);
-    auto made = std::make_shared<compiled_kernel>(kernel);
-    find_entry(*made, entry);
-    return made;
-}
 
 void forget_kernels() {
     known_kernels &all = known();

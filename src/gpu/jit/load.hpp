@@ -28,8 +28,6 @@ struct compiled_kernel {
     /// A cudaKernel_t. CUDA's functions take it where they take the address of
     /// a __global__ function, on every device of the architecture.
     const void *function = nullptr;
-    const void *library
-            = nullptr; ///< a cudaLibrary_t, with all that was compiled
     int registers = 0; ///< of a thread
     size_t local_bytes = 0; ///< of a thread: what was spilled, and arrays
     size_t static_shared_bytes = 0; ///< of a block
@@ -53,10 +51,6 @@ struct kernel_or_refusal {
 /// compiled beside it. Disturbs no capture of a stream.
 kernel_or_refusal load(
         const kernel_request &request, const detail::compile_options &options);
-
-/// Another __global__ function of what was compiled for a kernel. Throws gradnn::error.
-std::shared_ptr<const compiled_kernel> beside(
-        const compiled_kernel &kernel, const char *entry, int device);
 
 /// Forgets all kernels, failures too, as a new process would: for tests.
 void forget_kernels();

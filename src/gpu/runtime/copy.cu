@@ -3,8 +3,8 @@
 // Axes are ordered by the dst strides and merged where both tensors allow it
 // (copy_shape.cpp). Where src is contiguous along another axis than dst, a block moves a
 // tile through shared memory, so that both sides are read and written along their own
-// contiguous axis (tiles_kernel; pairs of 16-bit elements, 64 x 64: pair_kernel). In all
-// other copies threads have elements that neighbour each other in dst (elements_kernel).
+// contiguous axis (tiles_kernel). In all other copies threads have elements that neighbour
+// each other in dst (elements_kernel).
 // Each element is read once, written once by one thread.
 //
 // Copies of one type move bits; a conversion goes through f64, which holds
@@ -34,14 +34,14 @@ void run_tiles(const copy_cut &cut, const void *src, void *dst,
             dst, cut.of, cut.tiles);
 }
 
-template <typename Mover, int width, bool wide_loads>
+template <typename Mover, typename Index, int width, bool wide_loads>
 void run_elements(const shape &of, const void *src, void *dst,
         const launch_stream &stream) {
-    axis_dividers dividers;
+    axis_dividers<Index> dividers;
     for (int axis = 0; axis < of.rank; ++axis)
         dividers.by[axis]
-                = exact_divider(of.extent(axis) / (axis == 0 ? width : 1));
-    launch_early("copy", elements_kernel<Mover, width, wide_loads>,
+                = divisor<Index>(of.extent(axis) / (axis == 0 ? width : 1));
+    launch_early("copy", elements_kernel<Mover, Index, width, wide_loads>,
             ceil_div(of.count, int64_t {threads * elements_of_thread(width)}),
             threads, 0, stream, src, dst, of, dividers);
 }
@@ -51,9 +51,11 @@ void run_words(const copy_cut &cut, const void *src, void *dst,
         const launch_stream &stream) {
     const auto run = [&]<int width>() {
         if (cut.widths.load == width)
-            run_elements<Mover, width, true>(cut.of, src, dst, stream);
+            run_elements<Mover, uint32_t, width, true>(
+                    cut.of, src, dst, stream);
         else
-            run_elements<Mover, width, false>(cut.of, src, dst, stream);
+            run_elements<Mover, uint32_t, width, false>(
+                    cut.of, src, dst, stream);
     };
     if constexpr (sizeof(typename Mover::value) < 8)
         if (cut.widths.store == 4) return run.template operator()<4>();
@@ -69,28 +71,19 @@ void run_mover(const shape &given, const void *src, void *dst,
             Mover::moves_bits ? alignments_of(src, dst) : alignments {});
     const shape &of = cut.of;
     if (cut.way == copy_way::many_elements) {
-        launch_early("copy", many_elements_kernel<Mover>,
-                blocks_for(of.count, threads), threads, 0, stream, src, dst,
-                of);
+        run_elements<Mover, int64_t, 1, false>(of, src, dst, stream);
     } else if (cut.way == copy_way::elements) {
-        run_elements<Mover, 1, false>(of, src, dst, stream);
+        run_elements<Mover, uint32_t, 1, false>(of, src, dst, stream);
     } else if (cut.way == copy_way::words) {
         if constexpr (Mover::moves_bits)
             run_words<Mover>(cut, src, dst, stream);
     } else if constexpr (bytes == 2) {
-        if (cut.way == copy_way::pairs)
-            launch_early("copy (transposed)", pair_kernel,
-                    blocks_for(cut.tiles.count, 1), threads,
-                    pair_tile * sizeof(pair_row), stream,
-                    static_cast<const uint16_t *>(src),
-                    static_cast<uint16_t *>(dst), of, cut.tiles);
-        else
-            with_chosen(
-                    [&]<int load, int store>() {
-                        run_tiles<Mover, load, store>(cut, src, dst, stream);
-                    },
-                    one_of<1, 2> {cut.widths.load},
-                    one_of<1, 2> {cut.widths.store});
+        with_chosen(
+                [&]<int load, int store>() {
+                    run_tiles<Mover, load, store>(cut, src, dst, stream);
+                },
+                one_of<1, 2> {cut.widths.load},
+                one_of<1, 2> {cut.widths.store});
     } else {
         run_tiles<Mover, 1, 1>(cut, src, dst, stream);
     }

@@ -2,6 +2,9 @@
 // thread has several elements on their way at a time.
 #pragma once
 
+#include <type_traits>
+
+#include "gpu/device/divider.hpp"
 #include "gpu/device/dtype.cuh"
 #include "gpu/device/early_start.cuh"
 #include "gpu/runtime/copy_shape.hpp"
@@ -60,30 +63,33 @@ struct conversion {
 };
 
 /// Of each axis, what is written of it.
+template <typename Index>
 struct axis_dividers {
-    exact_divider by[max_rank];
+    divisor<Index> by[max_rank];
 };
 
-/// In the order of dst, of less than 2^31 elements within 2^31 of both tensors.
-/// `width`: neighbours that a thread stores at a time, all of one row; the dividers count
+/// In the order of dst. Index: of elements, which are less than 2^31 within 2^31 of both
+/// tensors where it has 32 bits. `width`: neighbours that a thread stores at a time, all of one row; the dividers count
 /// axis 0 by them. `wide_loads`: it loads them so, too. With more than one the Mover
 /// moves bits.
-template <typename Mover, int width = 1, bool wide_loads = false>
+template <typename Mover, typename Index, int width = 1,
+        bool wide_loads = false>
 __global__ void __launch_bounds__(threads) elements_kernel(const void *src,
         void *dst, const __grid_constant__ shape of,
-        const __grid_constant__ axis_dividers dividers) {
+        const __grid_constant__ axis_dividers<Index> dividers) {
     using value = typename Mover::value;
     constexpr int words = elements_of_thread(width) / width;
     struct alignas(width * sizeof(value)) word {
         value of[width];
     };
     wait_and_let_later_work_start();
-    const auto count = static_cast<uint32_t>(of.count / width);
-    const uint32_t first = blockIdx.x * (threads * words) + threadIdx.x;
-    uint32_t rest[words];
-    uint32_t src_at[words];
-    uint32_t dst_at[words];
-    int copied[words]; // elements
+    const auto count = static_cast<Index>(of.count / width);
+    const Index first = blockIdx.x * Index {threads * words} + threadIdx.x;
+    Index rest[words];
+    Index src_at[words];
+    Index dst_at[words];
+    using number = std::make_signed_t<Index>;
+    number copied[words]; // elements
 #pragma unroll
     for (int i = 0; i < words; ++i) {
         rest[i] = first + i * threads;
@@ -93,19 +99,19 @@ __global__ void __launch_bounds__(threads) elements_kernel(const void *src,
 #pragma unroll
     for (int axis = 0; axis < max_rank; ++axis) {
         if (axis >= of.rank) break;
-        const exact_divider by = dividers.by[axis];
-        const auto src_stride = static_cast<uint32_t>(of.src_strides[axis]);
-        const auto dst_stride = static_cast<uint32_t>(of.dst_strides[axis]);
+        const divisor<Index> by = dividers.by[axis];
+        const auto src_stride = static_cast<Index>(of.src_strides[axis]);
+        const auto dst_stride = static_cast<Index>(of.dst_strides[axis]);
 #pragma unroll
         for (int i = 0; i < words; ++i) {
-            const uint32_t next = by.quotient(rest[i]);
-            uint32_t position = rest[i] - next * by.by;
+            const Index next = by.quotient(rest[i]);
+            Index position = rest[i] - next * by.by;
             rest[i] = next;
             if (axis == 0) {
                 position *= width;
                 copied[i] = min(copied[i],
-                        static_cast<int>(of.dims[0])
-                                - static_cast<int>(position));
+                        static_cast<number>(of.dims[0])
+                                - static_cast<number>(position));
             }
             src_at[i] += position * src_stride;
             dst_at[i] += position * dst_stride;
@@ -134,32 +140,6 @@ __global__ void __launch_bounds__(threads) elements_kernel(const void *src,
                     = values[i];
         else
             Mover::store(of, dst, dst_at[i], values[i].of[0]);
-    }
-}
-
-/// Of any number of elements.
-template <typename Mover>
-__global__ void __launch_bounds__(threads) many_elements_kernel(
-        const void *src, void *dst, const __grid_constant__ shape of) {
-    wait_and_let_later_work_start();
-    const auto step = static_cast<int64_t>(gridDim.x) * threads;
-    for (int64_t number = blockIdx.x * int64_t {threads} + threadIdx.x;
-            number < of.count; number += step) {
-        auto rest = static_cast<uint64_t>(number);
-        int64_t src_at = 0;
-        int64_t dst_at = 0;
-        bool is_copied = true;
-        for (int axis = 0; axis < of.rank; ++axis) {
-            const auto dim = static_cast<uint64_t>(of.extent(axis));
-            const auto position = static_cast<int64_t>(rest % dim);
-            rest /= dim;
-            if (axis == 0) is_copied = position < of.dims[0];
-            src_at += position * of.src_strides[axis];
-            dst_at += position * of.dst_strides[axis];
-        }
-        typename Mover::value value {};
-        if (is_copied) value = Mover::load(of, src, src_at);
-        Mover::store(of, dst, dst_at, value);
     }
 }
 

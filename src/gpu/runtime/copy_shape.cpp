@@ -28,16 +28,6 @@ int pitch_of(int columns, size_t element_bytes) {
                                               : round_up(columns, 4) - 2;
 }
 
-void count_tiles(const shape &of, tiling &tiles) {
-    for (int axis = 0; axis < of.rank; ++axis) {
-        const int64_t along = axis < 3
-                ? ceil_div(of.extent(axis), tiles.dims[axis])
-                : of.dims[axis];
-        tiles.along[axis] = exact_divider(along);
-        tiles.count *= along;
-    }
-}
-
 bool is_small(const shape &of) {
     constexpr int64_t most = std::numeric_limits<int32_t>::max();
     int64_t src = 0;
@@ -78,7 +68,9 @@ tiling cut_tiles(
         const shape &of, size_t element_bytes, const unit_widths &widths) {
     const int64_t most = element_bytes == 2 ? 4096 : 2048;
     tiling tiles;
-    tiles.dims[0] = part_of(of.written, most / 32);
+    // Where both sides move two elements, as many bytes of rows as of columns.
+    const bool square = widths == unit_widths {2, 2};
+    tiles.dims[0] = part_of(of.written, most / (square ? 64 : 32));
     // A thread has one word of a row.
     tiles.dims[1] = part_of(of.dims[1],
             std::min<int64_t>(most / tiles.dims[0] / sector * sector,
@@ -90,16 +82,15 @@ tiling cut_tiles(
         tiles.dims[2] = static_cast<int>(
                 ceil_div(of.dims[2], ceil_div(of.dims[2], fit)));
     }
-    count_tiles(of, tiles);
+    for (int axis = 0; axis < of.rank; ++axis) {
+        const int64_t along = axis < 3
+                ? ceil_div(of.extent(axis), tiles.dims[axis])
+                : of.dims[axis];
+        tiles.along[axis] = exact_divider(along);
+        tiles.count *= along;
+    }
     tiles.rows = line_steps(tiles.dims[1] / widths.load, tiles.dims[0]);
     tiles.columns = line_steps(tiles.dims[0] / widths.store, tiles.dims[1]);
-    return tiles;
-}
-
-tiling cut_pair_tiles(const shape &of) {
-    tiling tiles;
-    tiles.dims[0] = tiles.dims[1] = pair_tile;
-    count_tiles(of, tiles);
     return tiles;
 }
 
@@ -122,15 +113,6 @@ unit_widths words_of(
         width /= 2;
     const bool load = divides(width, of.dims[0], aligned.src, of.src_strides);
     return {load ? width : 1, width};
-}
-
-/// Whether tiles of pairs are mostly full, and nothing is filled up.
-bool are_wide(const shape &of) {
-    // Three quarters of the tiles.
-    return of.written == of.dims[0]
-            && 4 * of.dims[0] * of.dims[1] >= 3
-                    * round_up(of.dims[0], pair_tile)
-                    * round_up(of.dims[1], pair_tile);
 }
 
 } // namespace
@@ -214,10 +196,6 @@ copy_cut cut_of(
             cut.widths = widths_of(cut.of);
         cut.tiles = cut_tiles(cut.of, element_bytes, cut.widths);
         cut.way = copy_way::tiles;
-        if (cut.widths == unit_widths {2, 2} && are_wide(cut.of)) {
-            cut.tiles = cut_pair_tiles(cut.of);
-            cut.way = copy_way::pairs;
-        }
         if (cut.tiles.count <= most_tiles) return cut;
     }
     cut.of = of;

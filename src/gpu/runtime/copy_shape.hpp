@@ -87,15 +87,11 @@ struct unit_widths {
     bool operator==(const unit_widths &) const = default;
 };
 
-/// Of a tile of pairs.
-constexpr int pair_tile = 64;
-
 enum class copy_way {
     elements, ///< in the order of dst; all numbers and distances below 2^31
     words, ///< the same, several neighbours at a time
     many_elements, ///< of any number, at any distance
     tiles, ///< dst and src are contiguous along different axes, 0 and 1
-    pairs, ///< tiles of 64 x 64 elements of 16 bits, which move in pairs
 };
 
 /// Bytes, powers of two, of which the addresses of src and dst are multiples.

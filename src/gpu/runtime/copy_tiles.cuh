@@ -221,49 +221,4 @@ __global__ void __launch_bounds__(threads, 5) tiles_kernel(const void *src,
                 src, dst, of, tiles);
 }
 
-/// Of a tile of pairs, in shared memory.
-using pair_row = uint32_t[pair_tile / 2 + 1];
-
-/// The same for elements of 16 bits with even dims and strides: both sides move
-/// pairs of them, over tiles of 64 x 64.
-__global__ void __launch_bounds__(threads) inline pair_kernel(
-        const uint16_t *src, uint16_t *dst, const __grid_constant__ shape of,
-        const __grid_constant__ tiling tiles) {
-    constexpr int pairs = pair_tile / 2;
-    constexpr int passes = pair_tile * pairs / threads;
-    extern __shared__ uint4 copy_shared[];
-    auto *const staged = reinterpret_cast<pair_row *>(copy_shared);
-    wait_and_let_later_work_start();
-    const int x = static_cast<int>(threadIdx.x) % pairs;
-    const int y = static_cast<int>(threadIdx.x) / pairs;
-    for (int64_t number = blockIdx.x; number < tiles.count;
-            number += gridDim.x) {
-        const tile_place place = find_tile(of, tiles, number);
-        const uint16_t *const from = src + place.src + 2 * x;
-#pragma unroll
-        for (int pass = 0; pass < passes; ++pass) {
-            const int row = pass * (threads / pairs) + y;
-            if (row < place.extents[0] && 2 * x < place.extents[1])
-                staged[row][x] = *reinterpret_cast<const uint32_t *>(
-                        from + row * of.src_strides[0]);
-        }
-        __syncthreads();
-        uint16_t *const to = dst + place.dst + 2 * x;
-#pragma unroll
-        for (int pass = 0; pass < passes / 2; ++pass) {
-            const int pair = pass * (threads / pairs) + y;
-            if (2 * x < place.extents[0] && 2 * pair < place.extents[1]) {
-                const uint32_t even = staged[2 * x][pair];
-                const uint32_t odd = staged[2 * x + 1][pair];
-                uint16_t *const column = to + 2 * pair * of.dst_strides[1];
-                *reinterpret_cast<uint32_t *>(column)
-                        = __byte_perm(even, odd, 0x5410);
-                *reinterpret_cast<uint32_t *>(column + of.dst_strides[1])
-                        = __byte_perm(even, odd, 0x7632);
-            }
-        }
-        __syncthreads();
-    }
-}
-
 } // namespace gradnn::gpu::copies

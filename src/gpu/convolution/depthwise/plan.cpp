@@ -6,6 +6,7 @@
 
 #include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
+#include "gpu/convolution/weights_sum.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "kernel/problem_text.hpp"
 
@@ -105,11 +106,11 @@ std::optional<problem_facts> facts_of(
 
 namespace {
 
-/// What is launched where src and dst are aligned in one way; `sums` becomes those of a
-/// weight, which parts.cu adds up, if it is less.
+/// What is launched where src and dst are aligned in one way; `most_parts` becomes the
+/// partial sums of a weight if it is less.
 template <typename Cut>
 launcher launcher_of(const problem_facts &facts, const Cut &work, bool pairs,
-        int64_t &sums) {
+        int64_t &most_parts) {
     const launch_facts seen {facts.problem.src.type, facts.shape, pairs};
     if (!facts.of_weights()) return data_launcher(seen, work);
     int64_t parts = 0;
@@ -117,9 +118,11 @@ launcher launcher_of(const problem_facts &facts, const Cut &work, bool pairs,
         parts = work.parts();
     else
         parts = work.parts;
-    sums = std::max(sums, parts);
+    most_parts = std::max(most_parts, parts);
     return [first = weights_launcher(seen, work),
-                   add = parts_launcher(seen, parts)](
+                   add
+                   = weights_sum_launcher("convolution.gpu_depthwise (parts)",
+                           facts.problem, parts, true)](
                    const tensor_pointers &at, const launch_stream &stream) {
         first(at, stream);
         add(at, stream);
@@ -136,11 +139,11 @@ plan_or_refusal make(
     std::array<Cut, 2> work; // by whether tensors are at multiples of 16 bytes
     if (!facts || !cut(work[0], *facts, false) || !cut(work[1], *facts, true))
         return detail::refuse(Cut::takes, problem);
-    int64_t sums = 0;
+    int64_t parts = 0;
     // By tensors at multiples of one element, of two, of 16 bytes.
-    const std::array by_alignment {launcher_of(*facts, work[0], false, sums),
-            launcher_of(*facts, work[0], true, sums),
-            launcher_of(*facts, work[1], true, sums)};
+    const std::array by_alignment {launcher_of(*facts, work[0], false, parts),
+            launcher_of(*facts, work[0], true, parts),
+            launcher_of(*facts, work[1], true, parts)};
     const auto launch = [=](std::span<void *const> args, std::byte *workspace,
                                 const launch_stream &stream) {
         const auto both_at = [&](size_t bytes) {
@@ -151,12 +154,9 @@ plan_or_refusal make(
                                      : 0](
                 {args[0], args[1], args[2], workspace}, stream);
     };
-    const auto &[deep, down, along] = facts->shape.axes;
     return within_workspace_limit(
-            std::make_unique<launched_plan>(launch,
-                    sizeof(float)
-                            * static_cast<size_t>(sums * facts->shape.channels
-                                    * down.kernel * along.kernel)),
+            std::make_unique<launched_plan>(
+                    launch, partial_weights_bytes(problem, parts)),
             options, "its sums");
 }
 template convolution_maker make<lines::work_cut>;

@@ -55,8 +55,8 @@ struct launch_facts {
 };
 
 // What each family has. cut is false for a problem that it does not take; `vectors` are
-// tensors at multiples of 16 bytes. The weights' launch leaves sums[weight][part] in the
-// workspace, weights counted C, H, W.
+// tensors at multiples of 16 bytes. The weights' launch leaves partial sums in the
+// workspace (weights_sum.hpp).
 namespace lines {
 bool cut(work_cut &, const problem_facts &, bool vectors);
 launcher data_launcher(const launch_facts &, const work_cut &);
@@ -70,34 +70,22 @@ launcher data_launcher(const launch_facts &, const work_cut &);
 launcher weights_launcher(const launch_facts &, const work_cut &);
 } // namespace matrices
 
-/// The launch that adds up the partial sums of each weight, `parts` of them (parts.cu).
-launcher parts_launcher(const launch_facts &, int64_t parts);
-
 /// The launch of a kernel of data, or of the weights' partial sums, which is given the
 /// tensors, the shape and what else it takes.
-template <typename Type, typename... Others>
-launcher launch_of_data(const launch_facts &facts, const char *name,
-        void (*kernel)(
-                const Type *, const Type *, Type *, problem_shape, Others...),
+template <typename Type, typename Written, typename... Others>
+launcher launch_of(const launch_facts &facts, const char *name,
+        void (*kernel)(const Type *, const Type *, Written *, problem_shape,
+                Others...),
         int64_t blocks, int threads, size_t shared_bytes,
         const std::type_identity_t<Others> &...others) {
     return [=, shape = facts.shape](
                    const tensor_pointers &at, const launch_stream &stream) {
+        constexpr bool sums = std::is_same_v<Written, float>;
         launch_early(name, kernel, blocks, threads, shared_bytes, stream,
-                at.read(shape.to_src), at.weights, at.written(shape.to_src),
-                shape, others...);
-    };
-}
-template <typename Type, typename... Others>
-launcher launch_of_weights(const launch_facts &facts, const char *name,
-        void (*kernel)(
-                const Type *, const Type *, float *, problem_shape, Others...),
-        int64_t blocks, int threads, size_t shared_bytes,
-        const std::type_identity_t<Others> &...others) {
-    return [=, shape = facts.shape](
-                   const tensor_pointers &at, const launch_stream &stream) {
-        launch_early(name, kernel, blocks, threads, shared_bytes, stream,
-                at.src, at.dst, at.workspace, shape, others...);
+                sums ? at.src : at.read(shape.to_src),
+                sums ? at.dst : at.weights,
+                sums ? at.workspace : at.written(shape.to_src), shape,
+                others...);
     };
 }
 

@@ -10,8 +10,6 @@
 
 namespace gradnn::gpu::depthwise {
 
-constexpr int threads_of_block = 256;
-
 __device__ __forceinline__ int divide(uint32_t n, const small_divider &by) {
     return static_cast<int>(__umulhi(2 * n, by.magic));
 }

@@ -20,7 +20,7 @@
 
 #include "gpu/convolution/direct/kernels.cuh"
 #include "gpu/convolution/makers.hpp"
-#include "gpu/convolution/weights_sum_launcher.cuh"
+#include "gpu/convolution/weights_sum.hpp"
 #include "gpu/device/dtype.cuh"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/with_type.hpp"
@@ -61,16 +61,16 @@ launcher data_launcher(const problem_shape<Index> &shape, bool long_sums,
     };
 }
 
-template <typename Type, typename Result, typename Index>
-launcher weights_launcher(const problem_shape<Index> &shape,
-        const weights_cut &cut, const partial_weights &partial) {
+template <typename Type, typename Index>
+launcher weights_launcher(const convolution_problem &problem,
+        const problem_shape<Index> &shape, const weights_cut &cut) {
     using sum = sum_of<Type>;
     const dim3 blocks(static_cast<unsigned>(std::min<int64_t>(
                               cut.taps * cut.channel_tiles, 1 << 30)),
             static_cast<unsigned>(std::min<int64_t>(cut.parts, 1 << 15)));
     return [=,
-                   add = weights_sum_launcher<sum, Result>(
-                           "convolution.gpu_direct (parts)", partial)](
+                   add = weights_sum_launcher("convolution.gpu_direct (parts)",
+                           problem, cut.parts, false)](
                    const tensor_pointers &at, const launch_stream &stream) {
         launch("convolution.gpu_direct (weights)", weights_kernel<Type, Index>,
                 blocks, threads, threads * sizeof(sum), stream, at.src, at.dst,
@@ -93,12 +93,8 @@ launcher launcher_of(const convolution_problem &problem, int multiprocessors,
         case convolution_direction::backward_weights: break;
     }
     const weights_cut cut = cut_weights(problem, multiprocessors);
-    workspace_bytes = sizeof(sum_of<Type>)
-            * static_cast<size_t>(cut.channels * cut.taps * cut.parts);
-    const partial_weights partial(problem, cut.parts);
-    return problem.weights.type == problem.src.type
-            ? weights_launcher<Type, Type>(shape, cut, partial)
-            : weights_launcher<Type, float>(shape, cut, partial);
+    workspace_bytes = partial_weights_bytes(problem, cut.parts);
+    return weights_launcher<Type>(problem, shape, cut);
 }
 
 } // namespace

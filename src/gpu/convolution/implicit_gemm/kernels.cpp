@@ -156,8 +156,4 @@ const tile_set *products_of(data_type type, fpmath_mode fpmath) {
     }
 }
 
-bool is_built() {
-    return true;
-}
-
 } // namespace gradnn::gpu::implicit_gemm

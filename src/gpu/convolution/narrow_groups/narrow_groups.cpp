@@ -1,9 +1,6 @@
 // Convolution with groups of few channels in and out, all directions: plain
 // products in f32, of f64 in f64.
 //
-//     forward, backward_data   data.cu
-//     backward_weights         weights.cu
-//
 // On tensor cores such groups fill a small part of a tile; memory has time for
 // plain products. src and dst both have contiguous channels, at multiples of 4
 // (NXC), or both contiguous columns (NCX); what has neither is copied to dense
@@ -30,6 +27,7 @@
 #include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/narrow_groups/shape.hpp"
 #include "gpu/convolution/operands.hpp"
+#include "gpu/convolution/weights_sum.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/runtime/device.hpp"
 #include "kernel/problem_text.hpp"
@@ -167,20 +165,21 @@ int64_t fill_of(int64_t places, int64_t blocks) {
 
 class groups_plan final : public staged_convolution {
 public:
-    groups_plan(const convolution_problem &problem,
-            const convolution_problem &seen, bool planes,
+    groups_plan(const convolution_problem &seen, bool planes,
             const std::array<convolution_operand, 3> &operands, size_t output,
             const device_properties &device)
         : staged_convolution({operands[0], operands[1], operands[2], output}),
-          type_(problem.src.type),
-          direction_(problem.direction),
-          copies_(copies_of(operands)) {
+          type_(seen.src.type),
+          direction_(seen.direction) {
         set_shape(seen, planes);
         if (of_weights()) {
-            cut(device);
-            launch_ = weights_launcher(problem, shape_, parts_);
+            cut(seen, device);
+            launch_ = weights_launcher(seen, shape_, parts_);
+            own_bytes_ = partial_weights_bytes(seen, parts_.parts);
         } else {
-            launch_ = data_launcher(problem, shape_);
+            launch_ = data_launcher(seen, shape_);
+            own_bytes_ = static_cast<size_t>(gathered_weights(shape_)
+                    * (type_ == data_type::f64 ? 8 : 4));
         }
     }
 
@@ -193,7 +192,7 @@ public:
                 ? int64_t {parts_.parts} * parts_.job_blocks
                 : ceil_div(items_, slots);
         const int64_t weights
-                = of_weights() ? parts_.sums() : gathered_weights(shape_);
+                = of_weights() ? parts_.weights : gathered_weights(shape_);
         if (items_ > most - slots || blocks > most / shape_.unit_tiles
                 || weights > most)
             return text("takes fewer than 2^31 tiles and weights, given ",
@@ -208,8 +207,9 @@ public:
     }
 
     std::string backend() const override {
-        return copies_.empty() ? "CUDA"
-                               : text("CUDA (", copies_, shared_copies(), ")");
+        const std::string copies = operands().copies();
+        return copies.empty() ? "CUDA"
+                              : text("CUDA (", copies, shared_copies(), ")");
     }
 
 private:
@@ -217,13 +217,7 @@ private:
         return direction_ == convolution_direction::backward_weights;
     }
 
-    size_t own_bytes() const override {
-        const int64_t sums = of_weights()
-                ? int64_t {parts_.parts} * parts_.sums()
-                : gathered_weights(shape_);
-        return static_cast<size_t>(sums)
-                * (type_ == data_type::f64 ? sizeof(double) : sizeof(float));
-    }
+    size_t own_bytes() const override { return own_bytes_; }
 
     void run(const std::array<void *, 3> &data, std::byte *own,
             const launch_stream &stream) const override {
@@ -276,7 +270,8 @@ private:
         shape.by_tiles = exact_divider(shape.unit_tiles);
     }
 
-    void cut(const device_properties &device) {
+    void cut(const convolution_problem &problem,
+            const device_properties &device) {
         const window_axis &along = shape_.axes[2];
         parts_.taps
                 = along.kernel > 1 && along.dilation == 1 && along.stride <= 2
@@ -287,7 +282,15 @@ private:
                 = shape_.axes[0].kernel * shape_.axes[1].kernel * parts_.chunks;
         parts_.job_blocks = ceil_div(parts_.jobs, weights_warps);
         parts_.block_jobs = ceil_div(parts_.jobs, parts_.job_blocks);
-        parts_.padded_units = shape_.unit_tiles * shape_.lanes;
+        const auto &weights = problem.weights.dims;
+        const std::array<int64_t, 3> numbers {
+                weights[4] * weights[5], weights[5], 1};
+        for (size_t i = 0; i < 3; ++i)
+            parts_.tap_numbers[i]
+                    = static_cast<int>(numbers[axes_of(shape_.planes)[i]]);
+        parts_.window = static_cast<int>(weights[3] * numbers[0]);
+        parts_.channels = static_cast<int>(weights[0] * weights[1]);
+        parts_.weights = weights[2] * parts_.window * parts_.channels;
         const int64_t runs = ceil_div(items_, 32 / shape_.lanes);
         // Not a block more than there is place for.
         const int64_t resident = type_ == data_type::f64
@@ -304,10 +307,10 @@ private:
 
     data_type type_;
     convolution_direction direction_;
-    std::string copies_;
     problem_shape shape_;
     weights_parts parts_;
     launcher launch_;
+    size_t own_bytes_ = 0;
     int64_t items_ = 0;
 };
 
@@ -386,8 +389,8 @@ plan_or_refusal make(
             data_operand(seen.src, output == 0),
             operand_of(problem.weights, seen.weights, output == 1),
             data_operand(seen.dst, output == 2)};
-    auto plan = std::make_unique<groups_plan>(problem, seen, planes, operands,
-            output, properties_of(static_cast<int>(options.device)));
+    auto plan = std::make_unique<groups_plan>(seen, planes, operands, output,
+            properties_of(static_cast<int>(options.device)));
     const std::string refusal = plan->refusal();
     if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
     return within_workspace_limit(

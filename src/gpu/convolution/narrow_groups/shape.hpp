@@ -100,14 +100,13 @@ struct weights_parts {
     int jobs = 1; ///< pieces of the window
     int block_jobs = 1; ///< of a block, a warp each
     int job_blocks = 1;
-    int padded_units = 1;
     uint32_t parts = 1; ///< partial sums of a weight
-
-    /// Sums of a part, those of no weight included.
-    __host__ __device__ int64_t sums() const {
-        return int64_t {jobs} * taps * chunk_channels * chunk_channels
-                * padded_units;
-    }
+    // Numbers of weights (weights_sum.cuh): how many there are, positions of the window,
+    // channels of dst, and from a tap to the next one along each axis.
+    int64_t weights = 1;
+    int window = 1;
+    int channels = 1;
+    int tap_numbers[3] = {};
 };
 
 /// Places of the weights of one tap along the last axis, of four channels read.
@@ -128,8 +127,8 @@ inline int64_t gathered_weights(const problem_shape &shape) {
 /// Whether a tensor of NXC is read where it lies (narrow_groups.cpp).
 bool reads_channels_last(const detail::tensor_view &);
 
-// One file each. The types are the problem's; the workspace is of the type of sums, at a
-// multiple of 16 bytes.
+// One file each. The types are the problem's, and src and dst those that the kernels are
+// given; the workspace is of the type of sums, at a multiple of 16 bytes.
 launcher data_launcher(
         const detail::convolution_problem &, const problem_shape &);
 launcher weights_launcher(const detail::convolution_problem &,

@@ -9,7 +9,7 @@
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/pointwise/data.cuh"
 #include "gpu/convolution/pointwise/weights.cuh"
-#include "gpu/convolution/weights_sum_launcher.cuh"
+#include "gpu/convolution/weights_sum.hpp"
 #include "gpu/device/constants.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/residency.hpp"
@@ -67,16 +67,13 @@ public:
                     blocks_ = parts_of(shape,
                             choose(weights_kernel<Type, planes, row_tiles>,
                                     weights_shared_bytes(shape)));
-                    const partial_weights partial(problem, blocks_);
-                    sums_ = partial.parts * partial.count;
-                    add_parts_ = weights_sum_launcher<float, Type>(
-                            "convolution.gpu_pointwise (parts)", partial);
                 });
+        partial_bytes_ = partial_weights_bytes(problem, blocks_);
+        add_parts_ = weights_sum_launcher(
+                "convolution.gpu_pointwise (parts)", problem, blocks_, false);
     }
 
-    size_t workspace_bytes() const override {
-        return static_cast<size_t>(sums_) * sizeof(float);
-    }
+    size_t workspace_bytes() const override { return partial_bytes_; }
 
 private:
     /// Data: read, weights, written. Weights: first, second, partial sums.
@@ -104,7 +101,7 @@ private:
     any_kernel *kernel_ = nullptr;
     int64_t blocks_ = 1;
     size_t shared_bytes_ = 0;
-    int64_t sums_ = 0; ///< of weights
+    size_t partial_bytes_ = 0; ///< of weights
     launcher add_parts_;
 };
 

@@ -13,6 +13,7 @@
 #include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/sliding/cuts.hpp"
+#include "gpu/convolution/weights_sum.hpp"
 #include "gpu/jit/load.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/plan_timer.hpp"
@@ -65,16 +66,12 @@ attempt attempt_of(const weights_specification &s) {
                     static_cast<size_t>(g.shared_bytes)}};
 }
 
-int64_t weights_of(const problem_specification &p) {
-    return int64_t {p.channels} * p.multiplier * p.depth.taps * p.row.taps
-            * p.column.taps;
-}
-
-int64_t sums_bytes(const data_specification &) {
+/// Partial sums of a weight.
+int64_t parts_of(const data_specification &) {
     return 0;
 }
-int64_t sums_bytes(const weights_specification &s) {
-    return s.cut.parts * weights_of(s.of) * sum_bytes_of(s.of.type);
+int64_t parts_of(const weights_specification &s) {
+    return s.cut.parts;
 }
 
 using specification = std::variant<data_specification, weights_specification>;
@@ -83,9 +80,12 @@ using specification = std::variant<data_specification, weights_specification>;
 /// needed.
 class variant {
 public:
-    variant(std::vector<specification> tried, convolution_direction direction)
+    variant(std::vector<specification> tried,
+            const convolution_problem &problem)
         : tried_(std::move(tried)),
-          read_(direction == convolution_direction::backward_data ? 2 : 0),
+          problem_(problem),
+          read_(problem.direction == convolution_direction::backward_data ? 2
+                                                                          : 0),
           written_(2 - read_) {}
 
     size_t workspace_bytes() const {
@@ -93,8 +93,8 @@ public:
         for (const specification &each : tried_)
             most = std::max(most,
                     std::visit(
-                            [](const auto &s) { return sums_bytes(s); }, each));
-        return static_cast<size_t>(most);
+                            [](const auto &s) { return parts_of(s); }, each));
+        return partial_weights_bytes(problem_, most);
     }
     /// Which of the specifications was compiled and taken.
     size_t taken() const { return taken_; }
@@ -114,17 +114,16 @@ public:
             if (spilled == 0) break;
         }
         if (const auto *s = std::get_if<weights_specification>(&tried_[taken_]))
-            parts_ = {jit::beside(*kernel_.kernel, "gradnn_add_parts",
-                              static_cast<int>(options.device)),
-                    ceil_div(weights_of(s->of), 32), 256, 0};
+            add_parts_ = weights_sum_launcher("convolution.gpu_sliding (parts)",
+                    problem_, s->cut.parts, true);
         return {};
     }
 
     void launch(const launch_stream &stream, std::span<void *const> args,
             std::byte *workspace) const {
-        if (parts_.kernel) {
+        if (add_parts_) {
             kernel_(stream, args[0], args[2], workspace);
-            parts_(stream, args[0], args[2], workspace, args[1]);
+            add_parts_({args[0], args[1], args[2], workspace}, stream);
             return;
         }
         fused_places others {};
@@ -151,10 +150,11 @@ private:
     }
 
     const std::vector<specification> tried_;
+    const convolution_problem problem_;
     const size_t read_, written_;
     size_t taken_ = 0;
     launchable kernel_;
-    launchable parts_; ///< of gradients of weights: adds up the sums
+    launcher add_parts_; ///< of gradients of weights
 };
 
 /// Of all forms of a problem the specifications of least cost, best first: those tried
@@ -205,7 +205,7 @@ std::unique_ptr<variant> variant_of(const convolution_problem &problem,
             tried.emplace_back(each);
     }
     if (tried.empty()) return nullptr;
-    return std::make_unique<variant>(std::move(tried), problem.direction);
+    return std::make_unique<variant>(std::move(tried), problem);
 }
 
 class sliding_plan final : public kernel_plan {

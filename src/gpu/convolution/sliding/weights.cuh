@@ -6,7 +6,7 @@
 // A thread has a tile of columns of dst (in NXC of a vector of channels) and walks along the
 // rows of src. It keeps the last rows of dst, so that each row of either is loaded once, some
 // rows ahead, and adds the products of all taps to sums in registers. A block adds its
-// threads' sums and writes a partial sum of each weight; add_parts adds these in f64. No sum
+// threads' sums and writes a partial sum of each weight; weights_sum.cuh adds these in f64. No sum
 // in f32 has more terms than the plan says, every order is fixed, and there are no atomics.
 //
 // A zero stands for what lies outside: a total that is not finite is taken again from the

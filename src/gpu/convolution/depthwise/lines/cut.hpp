@@ -23,10 +23,9 @@ __host__ __device__ constexpr int steps_of_taps(int taps) {
 struct work_cut {
     static constexpr const char *takes
             = "groups of one channel, bf16 and f16 in NCX without gaps, "
-              "weights "
-              "alike, windows of 5 to 63 points along W alone with strides and "
-              "dilations of 1 "
-              "and pads smaller than the window, 64 columns and more";
+              "weights alike, windows of 16 to 63 points along W alone with "
+              "strides and dilations of 1 and pads smaller than the window, 64 "
+              "columns and more";
     int pieces = 1; ///< of a row
     int parts = 1; ///< blocks of a channel
     int lead = 0; ///< zeros before the window's first tap

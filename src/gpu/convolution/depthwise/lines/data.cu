@@ -166,8 +166,7 @@ launcher data_launcher(const launch_facts &facts, const work_cut &cut) {
     return with_half_precision_type(facts.type, [&]<typename Type>() {
         return with_chosen(
                 [&]<int steps, int width>() {
-                    return launch_of_data(facts,
-                            "convolution.gpu_depthwise_lines",
+                    return launch_of(facts, "convolution.gpu_depthwise_lines",
                             depthwise_lines_data_kernel<Type, steps, width>,
                             facts.shape.channels * cut.parts, block_warps * 32,
                             0, cut);

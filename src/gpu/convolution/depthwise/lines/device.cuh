@@ -125,7 +125,7 @@ struct warp_piece {
 };
 
 /// The kernels' template argument `steps` for a cut.
-inline one_of<1, 2, 3, 4, 5> steps_of(
+inline one_of<2, 3, 4, 5> steps_of(
         const problem_shape &shape, const work_cut &cut) {
     return {steps_of_taps(shape.axes[2].kernel + cut.lead)};
 }

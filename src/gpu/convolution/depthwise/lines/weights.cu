@@ -14,7 +14,7 @@
 // begin, and are moved there to where lines are vectors of 16 bytes if they are
 // not. In the end a block adds up its warps' diagonals, in a fixed order, and
 // writes one partial sum a weight, which a second launch adds up
-// (convolution/depthwise/parts.cu). Columns outside are zeros; what comes out
+// (convolution/weights_sum.cuh). Columns outside are zeros; what comes out
 // infinite or NaN is taken again there.
 #include "gpu/convolution/depthwise/lines/device.cuh"
 #include "gpu/convolution/depthwise/plan.hpp"
@@ -163,7 +163,9 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
             sum += sums[(of_warp * sums_rows + cut.lead + thread + column)
                             * line
                     + column];
-    partials[(channel * along.kernel + thread) * cut.parts + part] = sum;
+    partials[(int64_t {part} * along.kernel + thread) * shape.channels
+            + channel]
+            = sum;
 }
 
 } // namespace
@@ -172,7 +174,7 @@ launcher weights_launcher(const launch_facts &facts, const work_cut &cut) {
     return with_half_precision_type(facts.type, [&]<typename Type>() {
         return with_chosen(
                 [&]<int steps>() {
-                    return launch_of_weights(facts,
+                    return launch_of(facts,
                             "convolution.gpu_depthwise_lines (weights)",
                             depthwise_lines_weights_kernel<Type, steps>,
                             facts.shape.channels * cut.parts, block_warps * 32,

@@ -39,14 +39,13 @@ int gap_of(int columns) {
 /// and how many bytes there are.
 void lay_out(work_cut &cut, const problem_shape &shape, bool of_weights) {
     const auto &[deep, down, along] = shape.axes;
-    const int64_t size = down.kernel;
     const int64_t rows = cut.band_rows;
     const int64_t planes = cut.planes;
     const int64_t images = cut.images;
     const int64_t past = 16 - element_bytes; // of a plane, at most
     const int64_t met = rows == down.written
             ? int64_t {down.read}
-            : std::min<int64_t>(down.read, rows + size - 1);
+            : std::min<int64_t>(down.read, rows + window_size - 1);
     const int64_t row_bytes = along.read * element_bytes + cut.read_gap;
     const int64_t zeros = std::max(taps_before(down, shape.to_src),
                                   positions_after(down, shape.to_src))
@@ -67,28 +66,34 @@ void lay_out(work_cut &cut, const problem_shape &shape, bool of_weights) {
     cut.written_bytes = static_cast<int>(written_bytes);
     int64_t bytes = 0;
     if (of_weights) {
-        const int64_t sums = block_warps * size * tile_rows * dst_tile_rows
-                * static_cast<int64_t>(sizeof(float));
+        const int64_t sums = block_warps * window_size * tile_rows
+                * dst_tile_rows * static_cast<int64_t>(sizeof(float));
         bytes = std::max(
                 sums, zeros_bytes + images * 2 * (read + written_bytes));
     } else {
-        const int64_t windows = size * 2 * window_row_elements * element_bytes;
+        const int64_t windows
+                = window_size * 2 * window_row_elements * element_bytes;
         bytes = planes * windows + images * (2 * read + written_bytes);
     }
     cut.shared_bytes = static_cast<size_t>(bytes);
 }
 
-/// A window of 5x5 or 7x7 on planes (one depth), with strides and dilations of 1 and
-/// short pads.
+/// Of narrower planes a product's 16 columns are mostly empty: 5x5 on planes of 14x14 take
+/// 54 us, gpu_sliding 42; 7x7 on planes of 56x56 take 44 us for either gradient, gpu_sliding
+/// 64 and 71 (bf16, H100, b25b3c9).
+constexpr int least_plane = 12;
+
+/// A window of 7x7 on planes (one depth), with strides and dilations of 1 and short pads.
 bool takes(const problem_facts &facts) {
     const problem_shape &shape = facts.shape;
     const auto &[deep, down, along] = shape.axes;
-    if (deep.kernel != 1 || deep.pad != 0 || deep.read != 1 || deep.written != 1
-            || (along.kernel != 5 && along.kernel != 7))
+    if (deep.kernel != 1 || deep.pad != 0 || deep.read != 1
+            || deep.written != 1)
         return false;
     for (const window_axis *axis : {&down, &along})
-        if (axis->kernel != along.kernel || axis->stride != 1
-                || axis->dilation != 1 || !pads_are_short(*axis, shape.to_src))
+        if (axis->kernel != window_size || axis->stride != 1
+                || axis->dilation != 1 || !pads_are_short(*axis, shape.to_src)
+                || std::min(axis->read, axis->written) < least_plane)
             return false;
     // Threads load beyond the columns of a row. Of read these are 7 + 8 + 6 columns
     // at most, which the slack holds. Of dst, which is shifted, they may be more:

@@ -6,16 +6,15 @@
 
 namespace gradnn::gpu::depthwise::matrices {
 
-/// NCX without gaps of 16-bit types, windows of 5x5 and 7x7 with strides and
-/// dilations of 1, on tensor cores. Whole planes of neighbouring channels, or bands
+/// NCX without gaps of 16-bit types, windows of 7x7 with strides and dilations of 1,
+/// on tensor cores. Whole planes of neighbouring channels, or bands
 /// of the rows of one, lie in shared memory as they do in the tensors: those of a
 /// few images (a stage), while the next stage is being copied.
 struct work_cut {
     static constexpr const char *takes
             = "groups of one channel, bf16 and f16 in NCX without gaps, "
-              "weights alike, windows of "
-              "5x5 and 7x7 on planes with strides and dilations of 1 and "
-              "pads smaller than the window";
+              "weights alike, windows of 7x7 on planes of at least 12x12 with "
+              "strides and dilations of 1 and pads smaller than the window";
     int planes = 1; ///< of an image that a block has: a power of two
     int images = 1; ///< of a stage
     int bands = 1; ///< of the rows of written, a block's each
@@ -47,6 +46,7 @@ struct work_cut {
 };
 
 constexpr int block_warps = 4; ///< of a block
+constexpr int window_size = 7; ///< along either axis
 /// A tile of data has so many rows and columns of written, which meet `tile_span`
 /// columns of read; one of weights has as many rows of src, those of dst, and
 /// `tile_span` columns.

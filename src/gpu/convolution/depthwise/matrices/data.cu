@@ -25,7 +25,7 @@ namespace gradnn::gpu::depthwise::matrices {
 
 namespace {
 
-template <typename Type, int size, int wide>
+template <typename Type, int wide>
 __global__ void __launch_bounds__(block_warps * 32, wide == 2 ? 5 : 4)
         depthwise_matrices_data_kernel(const Type *read, const Type *weights,
                 Type *written, const __grid_constant__ problem_shape shape,
@@ -55,6 +55,7 @@ __global__ void __launch_bounds__(block_warps * 32, wide == 2 ? 5 : 4)
     const held_planes<Type> out {written, written + planes * written_plane,
             written_plane, along.written, block.written, 0, {}};
 
+    constexpr int size = window_size;
     constexpr int row_bytes = 2 * window_row_elements * 2;
     const int buffers = cut.planes * size * row_bytes;
     const int results = buffers + 2 * cut.images * cut.read_bytes;
@@ -304,11 +305,15 @@ __global__ void __launch_bounds__(block_warps * 32, wide == 2 ? 5 : 4)
 launcher data_launcher(const launch_facts &facts, const work_cut &cut) {
     const bool wide = facts.pairs && rows_are_wide(facts.shape);
     return with_half_precision_type(facts.type, [&]<typename Type>() {
-        return with_constants(facts.shape, wide, [&]<int size, int width>() {
-            return launch_of_data(facts, "convolution.gpu_depthwise_matrices",
-                    depthwise_matrices_data_kernel<Type, size, width>,
-                    cut.blocks(), block_warps * 32, cut.shared_bytes, cut);
-        });
+        return with_chosen(
+                [&]<int width>() {
+                    return launch_of(facts,
+                            "convolution.gpu_depthwise_matrices",
+                            depthwise_matrices_data_kernel<Type, width>,
+                            cut.blocks(), block_warps * 32, cut.shared_bytes,
+                            cut);
+                },
+                one_of<1, 2> {wide ? 2 : 1});
     });
 }
 

@@ -256,11 +256,4 @@ __device__ __forceinline__ bool clear_before_planes(
     return true;
 }
 
-/// What body.template operator()<size, wide>() returns.
-template <typename Body>
-auto with_constants(const problem_shape &shape, bool wide, const Body &body) {
-    return with_chosen(body, one_of<5, 7> {shape.axes[1].kernel},
-            one_of<1, 2> {wide ? 2 : 1});
-}
-
 } // namespace gradnn::gpu::depthwise::matrices

@@ -23,13 +23,14 @@ namespace gradnn::gpu::depthwise::matrices {
 
 namespace {
 
-template <typename Type, int size, int wide>
+template <typename Type, int wide>
 __global__ void __launch_bounds__(block_warps * 32, 5)
         depthwise_matrices_weights_kernel(const Type *src, const Type *dst,
                 float *partials, const __grid_constant__ problem_shape shape,
                 const __grid_constant__ work_cut cut) {
     // Pairs of columns of dst begin an even distance from its usual columns: those
     // at an odd distance are put together from two.
+    constexpr int size = window_size;
     constexpr int odd = usual_pad(size) % 2;
     constexpr int words = (size - 1) / 2 + 1 + odd;
     constexpr int sums_elements = tile_rows * dst_tile_rows;
@@ -212,9 +213,8 @@ __global__ void __launch_bounds__(block_warps * 32, 5)
             for (int y = 0; y < dst_tile_rows; ++y)
                 sum += sums[(from * size + e) * sums_elements
                         + (y + r) * dst_tile_rows + y];
-        partials[((block.first_channel + of_plane) * size * size + k)
-                        * cut.parts()
-                + part]
+        partials[(part * size * size + k) * shape.channels + block.first_channel
+                + of_plane]
                 = sum;
     }
 }
@@ -224,12 +224,15 @@ __global__ void __launch_bounds__(block_warps * 32, 5)
 launcher weights_launcher(const launch_facts &facts, const work_cut &cut) {
     const bool wide = facts.pairs && rows_are_wide(facts.shape, 2);
     return with_half_precision_type(facts.type, [&]<typename Type>() {
-        return with_constants(facts.shape, wide, [&]<int size, int width>() {
-            return launch_of_weights(facts,
-                    "convolution.gpu_depthwise_matrices (weights)",
-                    depthwise_matrices_weights_kernel<Type, size, width>,
-                    cut.blocks(), block_warps * 32, cut.shared_bytes, cut);
-        });
+        return with_chosen(
+                [&]<int width>() {
+                    return launch_of(facts,
+                            "convolution.gpu_depthwise_matrices (weights)",
+                            depthwise_matrices_weights_kernel<Type, width>,
+                            cut.blocks(), block_warps * 32, cut.shared_bytes,
+                            cut);
+                },
+                one_of<1, 2> {wide ? 2 : 1});
     });
 }
 
