@@ -67,6 +67,9 @@ if(NOT GRADNN_CUDA STREQUAL "OFF")
             "scripts/setup fetches: cudnn-frontend's "
             "(${GRADNN_CUDNN_FRONTEND_INCLUDE_DIR}) and CUTLASS's "
             "(${GRADNN_CUTLASS_INCLUDE_DIR})")
+    elseif(CUDAToolkit_FOUND)
+        message(WARNING "No GPU engine though CUDA is here: GRADNN_CUDA=ON "
+            "says what is missing, scripts/setup fetches it")
     else()
         message(STATUS "No GPU engine: GRADNN_CUDA=ON says what is missing")
     endif()

@@ -15,6 +15,7 @@
 #include "base/text.hpp"
 #include "fake_cuda/fake_cuda.hpp"
 #include "gpu/backend.hpp"
+#include "gpu/interpolation/makers.hpp"
 #include "gpu_choice/problems.hpp"
 #include "support/bench_case_ops.hpp"
 #include "support/op_builders.hpp"
@@ -302,6 +303,31 @@ TEST_F(gpu_choice, lays_out_open_outputs_as_its_kernel_writes_them) {
     EXPECT_EQ(steps[0].kernel, expected[0].kernel);
     EXPECT_EQ(steps[0].backend, expected[0].backend);
     EXPECT_EQ(steps[0].workspace_bytes, expected[0].workspace_bytes);
+}
+
+// What a launch reads is the plan's, not the maker's.
+TEST_F(gpu_choice, plans_of_gpu_strided_hold_their_tables) {
+    detail::interpolation_problem problem;
+    problem.diff_src.dims = {1, 1, 1, 1, 2};
+    problem.diff_dst.dims = {1, 1, 1, 1, 2048};
+    problem.diff_src.strides = problem.diff_dst.strides = {1, 1, 1, 1, 1};
+    problem.diff_src.type = problem.diff_dst.type = data_type::f32;
+    for (detail::interpolation_axis &axis : problem.axes)
+        axis.src = axis.dst = 1;
+    problem.axes[2].src = 2;
+    problem.axes[2].dst = 2048;
+    const auto free_bytes = [] {
+        size_t available = 0, all = 0;
+        EXPECT_EQ(cudaMemGetInfo(&available, &all), cudaSuccess);
+        return available;
+    };
+    const size_t before = free_bytes();
+    auto made = gpu::interpolation::make_strided(problem, {});
+    ASSERT_TRUE(made.plan) << made.refusal;
+    constexpr size_t weights = 2048 * sizeof(double);
+    EXPECT_LE(free_bytes() + weights, before);
+    made.plan.reset();
+    EXPECT_EQ(free_bytes(), before);
 }
 
 // Of each kernel of the library there is machine code, whose registers are read.

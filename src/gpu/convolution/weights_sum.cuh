@@ -47,11 +47,14 @@ struct partial_weights {
           outputs(problem.weights.dims[1]),
           positions(problem.dst.dims[0]),
           has_zeros(zeros),
-          rows(of_parts > 64 ? 32 : 8) {
+          rows(8) {
         const auto &[direction, src, weights, dst, strides, dilations, pads]
                 = problem;
         for (const int64_t dim : weights.dims)
             count *= dim;
+        // Few weights would have few blocks where sums are taken again.
+        constexpr int64_t few = 8192;
+        if (parts > 64 || count < few) rows = 32;
         for (size_t i = 0; i < 3; ++i) {
             axes[i] = {src.dims[i + 2], dst.dims[i + 2], weights.dims[i + 3],
                     strides[i], dilations[i], pads[i], src.strides[i + 2],

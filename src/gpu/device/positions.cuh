@@ -25,7 +25,7 @@ __device__ __forceinline__ int take(uint32_t &rest, uint32_t count) {
 /// Of any size; most numbers are small.
 __device__ __forceinline__ int64_t take(int64_t &rest, int64_t count) {
     if (count == 1) return 0;
-    if ((rest | count) >> 32 != 0) {
+    if ((rest | count) >> 31 != 0) {
         const int64_t taken = rest % count;
         rest /= count;
         return taken;

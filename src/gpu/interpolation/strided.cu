@@ -35,8 +35,9 @@ plan_or_refusal make_strided(
     return with_float_type(problem.diff_src.type, [&]<typename Type>() {
         using total = long_sum<sum_of<Type>>;
         return std::make_unique<launched_plan>(
-                [=](std::span<void *const> args, std::byte *workspace,
-                        const launch_stream &stream) {
+                // `work` points into the tables.
+                [=, held = tables](std::span<void *const> args,
+                        std::byte *workspace, const launch_stream &stream) {
                     const auto run = [&](int64_t blocks, const total *from,
                                              total *to) {
                         launch("interpolation.gpu_strided",

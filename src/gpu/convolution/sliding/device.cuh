@@ -38,19 +38,6 @@ template <element type>
 __device__ __forceinline__ sum<type> widen(storage<type> value) {
     return jit::elements<type, 1> {{value}}[0];
 }
-/// From f64, rounded once: to f32 by rounding to odd first where 16 bits are wanted.
-template <element type>
-__device__ __forceinline__ storage<type> narrow_once(double value) {
-    if constexpr (bytes_of(type) == 2) {
-        const float cut = __double2float_rz(value);
-        const unsigned bits = __float_as_uint(cut)
-                | (static_cast<double>(cut) != value ? 1U : 0U);
-        return elements<type, 1>::of({__uint_as_float(bits)}).all[0];
-    } else {
-        return static_cast<storage<type>>(value);
-    }
-}
-
 /// Zeros where it is not inside. No loads that promise that nothing writes there: the kernel
 /// may be resident before what it reads is written.
 template <element type, int count>

@@ -105,7 +105,6 @@ std::string text_of(const pitches &of) {
 }
 std::string text_of(const problem_specification &p) {
     return text("    .of = {\n        .type = ", numbered("element", p.type),
-            ", .weights_type = ", numbered("element", p.weights_type),
             ", .channels_last = ", truth(p.channels_last),
             ",\n        .images = ", p.images, ", .channels = ", p.channels,
             ", .multiplier = ", p.multiplier,
@@ -150,7 +149,6 @@ std::vector<problem_specification> specifications_of(
     };
     problem_specification s {};
     s.type = element_of(p.src.type);
-    s.weights_type = element_of(p.weights.type);
     std::ranges::transform(whole.epilogue, s.epilogue, fused_op_of);
     s.channels_last = std::max(read.dims[1], written.dims[1]) > 1
             && contiguous(read, 1) && contiguous(written, 1);
@@ -175,8 +173,10 @@ std::vector<problem_specification> specifications_of(
         s.read.channel = s.written.channel = 1;
     else
         s.read.column = s.written.column = 1;
-    s.weights = {strides[0], forward ? strides[2] : strides[1], strides[3],
-            strides[4], strides[5]};
+    // Kernels of weights write sums side by side.
+    if (!of_weights)
+        s.weights = {strides[0], forward ? strides[2] : strides[1], strides[3],
+                strides[4], strides[5]};
     s.reversed = forward;
     s.alignment = alignment;
     s.bulk_copies = bulk_copies;

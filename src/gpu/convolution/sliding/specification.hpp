@@ -47,7 +47,6 @@ struct weights_pitches {
 /// the written one in data has fewer, of weights' gradients src has.
 struct problem_specification {
     element type;
-    element weights_type; ///< as `type`, or f32 for gradients of weights
     bool channels_last;
     int images, channels, multiplier;
     axis depth, row, column;

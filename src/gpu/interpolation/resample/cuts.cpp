@@ -62,7 +62,7 @@ struct tiled_problem {
 /// them.
 bool is_nested(const problem_specification &p) {
     const axis &first = p.walk.is_there() ? p.walk : p.column;
-    const long long row = row_extent(p, p.middle.read);
+    const long long row = row_extent(p);
     if (p.alignment < 16) return false;
     if (p.walk.is_there() && row > first.read_pitch) return false;
     return first.read_pitch <= 2 * row;
@@ -190,8 +190,7 @@ void add_tiles(std::vector<cut> &to, tiled_problem &in, cut c) {
     int outers = 1;
     for (const int count : p.outer)
         outers *= count;
-    const long long whole = (first.read - 1) * first.read_pitch
-            + row_extent(p, p.middle.read);
+    const long long whole = (first.read - 1) * first.read_pitch + row_extent(p);
     const bool one_outer
             = outers == p.outer[0] && p.outer_read[0] <= whole + whole / 8;
     const auto fits
@@ -203,8 +202,8 @@ void add_tiles(std::vector<cut> &to, tiled_problem &in, cut c) {
         const bool all = tile == positions;
         // All of them are copied, also those that feed nothing.
         c.tile_read = all ? first.read : in.first.most(of_tile);
-        const long long elements = (c.tile_read - 1) * first.read_pitch
-                + row_extent(p, p.middle.read);
+        const long long elements
+                = (c.tile_read - 1) * first.read_pitch + row_extent(p);
         if (!fits(elements)) break;
         if (!all && !pays(elements)) continue;
         for (const int planes : parts_of(std::min(outers, 512), false)) {

@@ -9,7 +9,7 @@ namespace gradnn::gpu::resample {
 
 struct geometry {
     int outers; ///< positions of all outer axes
-    /// Parts of the inner elements, a row, the middle and the first axis.
+    /// Parts of the inner elements, a row and the first axis.
     int vectors, tiles, strips;
     int spread; ///< from a column of a thread to its next
     /// The taps of a thread's columns are loaded by units of read_vector or vector elements:
@@ -163,8 +163,7 @@ constexpr void add_tiles(
     g.tile_written = c.strip * c.parts * (p.walk.is_there() ? 1 : c.columns);
     g.tile_strips = ceil_div(first.written, g.tile_written);
     const long long elements = (c.planes - 1) * p.outer_read[0]
-            + (c.tile_read - 1) * first.read_pitch
-            + row_extent(p, p.middle.read);
+            + (c.tile_read - 1) * first.read_pitch + row_extent(p);
     const long long sums = 1LL * c.planes * c.tile_read * p.middle.read
             * (c.line_vector > 0 ? line_pitch_of(p) : 0);
     g.fits = g.fits && elements < 1 << 24

@@ -41,19 +41,17 @@ constexpr bool rows_are_dense(const problem_specification &p) {
                     || p.middle.read_pitch == 1LL * p.column.read * p.inner);
 }
 
-/// From the first element that is read of a position of the first axis to the last, with so
-/// many positions of the middle axis.
-constexpr long long row_extent(const problem_specification &p, int middles) {
+/// From the first element that is read of a position of the first axis to the last.
+constexpr long long row_extent(const problem_specification &p) {
     const long long columns = p.column.read - 1;
     if (!p.walk.is_there()) return p.inner;
-    return (middles - 1) * p.middle.read_pitch + columns * p.column.read_pitch
-            + p.inner;
+    return (p.middle.read - 1) * p.middle.read_pitch
+            + columns * p.column.read_pitch + p.inner;
 }
 /// And of the whole tensor.
 constexpr long long tensor_extent(const problem_specification &p) {
     const axis &first = p.walk.is_there() ? p.walk : p.column;
-    long long all = (first.read - 1) * first.read_pitch
-            + row_extent(p, p.middle.read);
+    long long all = (first.read - 1) * first.read_pitch + row_extent(p);
     for (int i = 0; i < most_outer; ++i)
         all += (p.outer[i] - 1) * p.outer_read[i];
     return all;

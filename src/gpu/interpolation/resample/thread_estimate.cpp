@@ -134,7 +134,7 @@ double thread_estimate::path() const {
     double chain = 4.0 * (g_.rolled ? column_taps_ : g_.taps[0]) + 20;
     const double load = shared ? 40 : 700;
     if (g_.rolled) chain += column_taps_ / 4 * load;
-    // Rows of the middle axis are unrolled, or walked with one on its way.
+    // Rows of the middle axis are unrolled.
     double step = load + rows_ * chain;
     if (c_.ahead > 1) step = std::max(load / c_.ahead, chain);
     if (periods_ && c_.ahead == 0)

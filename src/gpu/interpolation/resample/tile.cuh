@@ -69,8 +69,7 @@ struct tile_of_block {
         const int planes
                 = c.planes == 1 ? 1 : least(c.planes, g.outers - outer);
         return static_cast<int>((planes - 1) * p.outer_read[0]
-                + (end - from - 1) * first_axis.read_pitch
-                + row_extent(p, p.middle.read));
+                + (end - from - 1) * first_axis.read_pitch + row_extent(p));
     }
     __device__ __forceinline__ static int place_in_16_bytes(const type *at) {
         return static_cast<int>(

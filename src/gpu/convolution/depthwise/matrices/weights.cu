@@ -13,7 +13,7 @@
 // they lie, 16 bytes at a time, while the block computes those before. A warp has
 // one plane, or a part of its rows. In the end a block adds up the diagonals, in a
 // fixed order, and writes one partial sum a weight, which a second launch adds up
-// (convolution/depthwise/parts.cu). Columns and rows outside are zeros; what comes
+// (convolution/weights_sum.cu). Columns and rows outside are zeros; what comes
 // out infinite or NaN is taken again there.
 #include "gpu/convolution/depthwise/matrices/device.cuh"
 #include "gpu/convolution/depthwise/plan.hpp"
