@@ -235,8 +235,10 @@ def write_record(source, machine=None, anew=False, doc=DOC, at=None):
             text = re.sub(r"performance/\w+\.md", link, steps.read_text("utf-8"))
             report.replace_file(str(steps), text)
             written.append(steps)
+    engine = of_all[0]["engine"] if of_all else "gpu"
     for file, name, text in (
-        ("performance.md", "overview gpu", recorded.overview(commit, found, link)),
+        ("performance.md", f"overview {engine}",
+         recorded.overview(commit, found, link, engine)),
         ("jax.md", "jax gpu", found["jax"] and recorded.jax(found["jax"])),
         ("partitions.md", "upsample_conv gpu",
          recorded.partitions(found["upsample_conv"], commit, link)),

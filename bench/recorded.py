@@ -233,6 +233,11 @@ def _percent(value):
     return f"{100 * value:.0f}"
 
 
+def _limit(results):
+    """What shares are of."""
+    return "the copy rate" if results["engine"] == "gpu" else "a plain stream's rate"
+
+
 def _random(results):
     rows = sweep_report.timed(results["rows"])
     kind = results["settings"]["kind"]
@@ -246,7 +251,7 @@ def _random(results):
     lines = []
     if kind == "interpolation":
         shares = cells(lambda row: sweep_report.share(row["gradnn"]), _percent)
-        lines.append([f"{len(rows)} {kind}s, % of the copy rate", *shares])
+        lines.append([f"{len(rows)} {kind}s, % of {_limit(results)}", *shares])
     lines.append([f"{len(rows)} {kind}s, times PyTorch's speed",
                   *cells(measures.faster, _times)])  # fmt: skip
     return types, lines
@@ -264,15 +269,16 @@ def _listed(results):
     lines = [["times PyTorch's speed", *(
         _mean_and_worst(map(measures.faster, rows[column]), _times) for column in columns)]]
     if kind == "interpolation":
-        lines.append(["% of the copy rate", *(
+        lines.append([f"% of {_limit(results[0])}", *(
             _mean_and_worst([measures.share(row) for row in rows[column]
                              if not measures.is_small(row)], _percent)
             for column in columns)])  # fmt: skip
-    else:
+    elif results[0]["engine"] == "gpu":
         peer = "pytorch_deterministic"
-        lines.append(["times its deterministic kernels'", *(
-            _mean_and_worst([measures.faster(row, peer) for row in rows[column]], _times)
-            for column in columns)])  # fmt: skip
+        slower = [_mean_and_worst([measures.faster(row, peer) for row in rows[column]], _times)
+                  for column in columns]  # fmt: skip
+        if {*slower} != {"-"}:
+            lines.append(["times its deterministic kernels'", *slower])
         lines += _alone(rows)
     return ["", *(" ".join(column) for column in columns)], lines
 
@@ -313,8 +319,8 @@ def _trained(reports):
     return head, lines
 
 
-def overview(commit, found, page):
-    """The tables of doc/performance.md."""
+def overview(commit, found, page, engine):
+    """The tables of doc/performance.md for an engine."""
     comparisons = [*compared(found["compare"])]
     lines = [f"All of {commit}, [every case]({page}). Geometric mean (worst)."]
 
@@ -334,7 +340,7 @@ def overview(commit, found, page):
             cases = {row["case"] for each in whole for row in each["rows"]}
             put(f"{len(cases)} listed {kind}s", *_listed(whole))
             name = page.rpartition("/")[2].removesuffix(".md")
-            figure = f"figures/{name}_gpu_{kind}_{'_'.join(_types(whole[0]))}.svg"
+            figure = f"figures/{name}_{engine}_{kind}_{'_'.join(_types(whole[0]))}.svg"
             lines += ["", f"![Plot of these]({figure})"]
     if any(report["rows"] for report in found["train"]):
         put("Training steps, times PyTorch's speed", *_trained(found["train"]))
@@ -352,6 +358,6 @@ def partitions(parts, commit, page):
         f"fast (least {min(row['times'] for row in some):.2f}, {len(some)} layers)"
         for name, some in groups.items()
     )
-    return (f"On an {_machine(parts[0])} ({commit}), layers of VAEs, U-Nets and FPNs beside "
-            f"PyTorch's gradients: {said} ([the table]({page}#upsampling-and-convolution))."
+    return (f"Layers of VAEs, U-Nets and FPNs beside PyTorch's gradients ({commit}; "
+            f"{_machine(parts[0])}): {said} ([the table]({page}#upsampling-and-convolution))."
             )  # fmt: skip

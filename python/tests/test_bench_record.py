@@ -58,7 +58,8 @@ def test_measures_each_part_once_and_makes_pages(tmp_path):
         overview = (doc / "performance.md").read_text()
         assert "All of 1234567, [every case](performance/h200.md)." in overview
         assert "**1 listed interpolations**" in overview
-        assert overview.count("<!-- table: ") == overview.count("<!-- end -->") == 1
+        assert overview.count("<!-- table: overview cpu: ") == 1
+        assert overview.count("<!-- table: ") == overview.count("<!-- end -->") == 2
 
 
 def test_begins_nothing_without_time(tmp_path):
