@@ -69,9 +69,9 @@ struct axis_dividers {
 };
 
 /// In the order of dst. Index: of elements, which are less than 2^31 within 2^31 of both
-/// tensors where it has 32 bits. `width`: neighbours that a thread stores at a time, all of one row; the dividers count
-/// axis 0 by them. `wide_loads`: it loads them so, too. With more than one the Mover
-/// moves bits.
+/// tensors where it has 32 bits. `width`: neighbours that a thread stores at a time, all of
+/// one row; the dividers count axis 0 by them. `wide_loads`: it loads them so, too. With more
+/// than one the Mover moves bits.
 template <typename Mover, typename Index, int width = 1,
         bool wide_loads = false>
 __global__ void __launch_bounds__(threads) elements_kernel(const void *src,
