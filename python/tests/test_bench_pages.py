@@ -139,7 +139,7 @@ def test_a_sweep_and_training_steps_have_tables_too(tmp_path):
 def test_tables_of_the_pages_can_be_replaced():
     """The pages of the repository have the form that the next --write needs."""
     found = sorted((ROOT / "doc" / "performance").glob("*.md"))
-    assert [each.stem for each in found] == sorted(pages.MACHINES)
+    assert found and {each.stem for each in found} <= {*pages.MACHINES}
     for page in found:
         text = page.read_text()
         tables = list(pages.TABLE.finditer(text))
