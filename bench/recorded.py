@@ -169,12 +169,9 @@ def fused(parts):
                 if of else "steps"
             )  # fmt: skip
         table.append(cells)
-    differ = sum(row["bits"] == "DIFFER" for row in rows)
-    compared_bits = sum(row["bits"] != "-" for row in rows)
     return "\n".join([
-        f"{_machine(parts[0])}. `bench/fused --count 3`: chains of ops in one kernel, "
-        "times as fast as steps in the mean (range; how many of the problems are one "
-        f"kernel). Bits differ in {differ} of {compared_bits}.",
+        f"{_machine(parts[0])}. `bench/fused`: chains of ops in one kernel, times as fast "
+        "as steps in the mean (range; how many of the problems are one kernel).",
         "",
         *_lines(["", *chains], table),
     ])  # fmt: skip

@@ -104,38 +104,6 @@ std::vector<op> ops_of(
     return ops;
 }
 
-/// All that one partition gives is as right as its ops one by one are.
-void expect_right(const graph_run &run, const std::vector<op> &ops) {
-    const compiled_partition &compiled = run.compiled().at(0);
-    driver::partition_reference reference(compiled, fpmath_mode::strict);
-    EXPECT_EQ(run.damage(), "");
-    for (const op &each : ops) {
-        const driver::evaluation exact
-                = reference.evaluate(each, [&](const logical_tensor &lt) {
-                      return detail::reference_tensor {
-                              lt.get_dims(), run.values(lt.get_id())};
-                  });
-        for (size_t port = 0; port < each.get_outputs().size(); ++port) {
-            const logical_tensor &lt = each.get_outputs()[port];
-            if (lt.is_absent() || lt.get_id() == u || lt.get_id() == diff_u)
-                continue;
-            const auto given = run.values(lt.get_id());
-            const auto &wanted = exact.outputs[port].values;
-            const auto &held = exact.held[port];
-            EXPECT_LE(detail::largest_sum_error(held.promise.type, given,
-                              wanted, held.magnitudes),
-                    held.promise.chain)
-                    << "tensor " << lt.get_id();
-            EXPECT_TRUE(driver::keeps_norm(each, port, held.promise,
-                    exact.inputs, given,
-                    detail::exact_in_normal_range(
-                            held.promise.type, given, wanted)))
-                    << "tensor " << lt.get_id() << " is off by "
-                    << driver::relative_error(given, wanted, wanted);
-        }
-    }
-}
-
 double error_of(const graph_run &run, const std::vector<op> &ops, size_t id) {
     driver::partition_reference reference(
             run.compiled().at(0), fpmath_mode::strict);

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <set>
 
 #include "base/text.hpp"
 #include "support/op_chains.hpp"
@@ -129,6 +131,52 @@ TEST_P(grouped_ops, give_the_same_bits_in_one_kernel) {
                 convolves ? "sliding" : "resample"));
         if (info.steps.size() == 1) {
             EXPECT_EQ(info.workspace_bytes, 0U);
+        }
+    }
+}
+
+// cuDNN computes ops behind a convolution of many channels with it: as right as one by one,
+// and what is not finite reaches the same elements.
+TEST_P(grouped_ops, are_as_right_by_cudnn) {
+    const values_param &p = GetParam();
+    const auto &links = p.chain.links;
+    if (p.on != engine::kind::gpu || p.l.name != "nxc"
+            || !p.chain.name.starts_with("Conv")
+            || links.back().kind == kind::InterpolateBackward)
+        GTEST_SKIP() << "only on a GPU, behind convolutions of data";
+    const forced_kernel forced("convolution.cudnn");
+    random_source random(test_seed(p.chain.name.size()));
+    for (const data_type type : {data_type::bf16, data_type::f16}) {
+        const chain_shape shape {random.integer(1, 3),
+                8 * random.integer(1, 12),
+                {random.integer(6, 40), random.integer(6, 40)}};
+        SCOPED_TRACE(detail::text(shape.channels, " channels, ",
+                detail::text_of(shape.space), ' ', to_string(type)));
+        const auto ops = chain_of(links, p.l, type, shape);
+        const auto info = expect_same_bits(ops, shared_engine(p.on));
+        EXPECT_FALSE(info.bits_of_ops);
+        EXPECT_TRUE(info.deterministic);
+        std::set<size_t> infinite {ops[0].get_inputs()[0].get_id()};
+        for (size_t i = 1; i < ops.size(); ++i)
+            for (const logical_tensor &lt : ops[i].get_inputs())
+                infinite.insert(lt.get_id());
+        const auto run = [&](partition::policy policy) {
+            return graph_run(ops, shared_engine(p.on), policy, 0, infinite);
+        };
+        const graph_run together = run(partition::policy::fusion);
+        const graph_run again = run(partition::policy::fusion);
+        const graph_run one_by_one = run(partition::policy::debug);
+        for (const size_t id : together.outputs()) {
+            EXPECT_EQ(together.bytes(id), again.bytes(id));
+            const auto a = together.values(id), b = one_by_one.values(id);
+            for (size_t i = 0; i < a.size(); ++i) {
+                const bool same = std::isfinite(a[i])
+                        ? std::isfinite(b[i]) && (a[i] == 0) == (b[i] == 0)
+                        : a[i] == b[i]
+                                || (std::isnan(a[i]) && std::isnan(b[i]));
+                ASSERT_TRUE(same) << "tensor " << id << ", " << i << ": "
+                                  << a[i] << " and " << b[i];
+            }
         }
     }
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "base/counted_memory.hpp"
 #include "base/text.hpp"
@@ -154,31 +156,15 @@ private:
         };
         const bool forced = forces(composed_form);
         if (!forced && !options_.kernels.empty()) return false;
-        const plan_timer *const timer
-                = backend_of(program_->engine_kind).kernels().timer;
-        std::string key;
-        if (!forced && timer != nullptr
-                && (options_.autotune
-                        || may_find_in_plan_cache(options_.plan_cache)))
-            key = key_of_forms(placed, program_->engine_kind, options_);
-        std::optional<std::string> kept;
-        if (!key.empty()) kept = find_in_plan_cache(key, options_.plan_cache);
-        const bool timed = !key.empty() && !kept && options_.autotune;
-        if (kept ? *kept != composed_form
-                 : !forced && !timed && !is_estimated_faster(*other, placed))
+        std::vector<executable_step> steps;
+        const auto faster = is_measured_faster(
+                composed_form, placed, [&](const plan_timer &timer) {
+                    steps = chosen(other->steps);
+                    return time_of(other->steps, steps, timer);
+                });
+        if (!faster.value_or(forced || is_estimated_faster(*other, placed)))
             return false;
-        std::vector<executable_step> steps = chosen(other->steps);
-        if (timed) {
-            const size_t table_bytes = program_->table_bytes;
-            program_->table_bytes = 0;
-            std::vector<executable_step> of_ops = chosen(placed);
-            if (!is_measured_faster(
-                        *other, steps, placed, of_ops, *timer, key)) {
-                program_->steps = std::move(of_ops);
-                return false;
-            }
-            program_->table_bytes = table_bytes;
-        }
+        if (steps.empty()) steps = chosen(other->steps);
         program_->steps = std::move(steps);
         program_->composed = true;
         program_->made = std::move(other->made);
@@ -198,7 +184,24 @@ private:
                 ops_[all->placed.op].identity());
         if (!step) return false;
         complete(*step, all->placed, before);
-        program_->steps = chosen(all->beside);
+        std::vector<executable_step> steps;
+        const auto faster = is_measured_faster(
+                fused_form, placed, [&](const plan_timer &timer) {
+                    steps = chosen(all->beside);
+                    return time_of(all->beside, steps, timer)
+                            + std::visit(
+                                    [&](const auto &problem) {
+                                        return time_of(*step,
+                                                argument_bytes(problem), timer);
+                                    },
+                                    all->problem);
+                });
+        if (!faster.value_or(true)) {
+            if (program_->steps.empty()) program_->table_bytes = 0;
+            return false;
+        }
+        if (steps.empty()) steps = chosen(all->beside);
+        program_->steps = std::move(steps);
         program_->steps.push_back(std::move(*step));
         program_->fused = true;
         // A convolution may write an element twice, the second time from its terms.
@@ -216,25 +219,40 @@ private:
                 <= gain * estimated_time(placed, kind, options_);
     }
 
-    /// By the estimate where there is no memory to measure in; what was measured is
-    /// kept.
-    bool is_measured_faster(const composition &other,
-            const std::vector<executable_step> &its_steps,
-            const std::vector<placed_step> &placed,
-            const std::vector<executable_step> &steps, const plan_timer &timer,
-            const std::string &key) const {
+    /// Whether a form, whose time the function gives, is faster than the ops one by one,
+    /// as measured now or earlier, which is kept; the steps of these are taken where it is
+    /// not. Nothing where nothing is measured.
+    std::optional<bool> is_measured_faster(const char *form,
+            const std::vector<placed_step> &placed, const auto &time_of_form) {
+        const plan_timer *const timer
+                = backend_of(program_->engine_kind).kernels().timer;
+        if (!options_.kernels.empty() || timer == nullptr
+                || !(options_.autotune
+                        || may_find_in_plan_cache(options_.plan_cache)))
+            return std::nullopt;
+        const std::string key
+                = key_of_forms(placed, program_->engine_kind, options_);
+        if (const auto kept = find_in_plan_cache(key, options_.plan_cache))
+            return *kept == form;
+        if (!options_.autotune) return std::nullopt;
         try {
-            const double its_time = time_of(other.steps, its_steps, timer);
-            const double time = time_of(placed, steps, timer);
+            const double its_time = time_of_form(*timer);
+            const size_t its_bytes = std::exchange(program_->table_bytes, 0);
+            std::vector<executable_step> of_ops = chosen(placed);
+            const double time = time_of(placed, of_ops, *timer);
             const bool faster = its_time < time;
             // Where the time was up nothing was measured.
             if (std::isfinite(its_time) && std::isfinite(time))
-                keep_in_plan_cache(key, faster ? composed_form : form_of_ops,
-                        options_.plan_cache);
+                keep_in_plan_cache(
+                        key, faster ? form : form_of_ops, options_.plan_cache);
+            if (faster)
+                program_->table_bytes = its_bytes;
+            else
+                program_->steps = std::move(of_ops);
             return faster;
         } catch (const error &failure) {
             if (failure.status != status::out_of_memory) throw;
-            return is_estimated_faster(other, placed);
+            return std::nullopt;
         }
     }
 
@@ -246,14 +264,17 @@ private:
         for (size_t index = 0; index < steps.size(); ++index)
             std::visit(
                     [&](const auto &problem) {
-                        if constexpr (requires { argument_bytes(problem); }) {
-                            const plan *const timed = steps[index].plan.get();
-                            time += timer.time({&timed, 1},
-                                    argument_bytes(problem), options_)[0];
-                        }
+                        if constexpr (requires { argument_bytes(problem); })
+                            time += time_of(steps[index],
+                                    argument_bytes(problem), timer);
                     },
                     placed[index].lowered.problem);
         return time;
+    }
+    double time_of(const executable_step &step,
+            const std::vector<size_t> &bytes, const plan_timer &timer) const {
+        const plan *const timed = step.plan.get();
+        return timer.time({&timed, 1}, bytes, options_)[0];
     }
 
     /// The steps with their kernels.

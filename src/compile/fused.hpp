@@ -11,6 +11,9 @@
 
 namespace gradnn::detail {
 
+/// What is kept of a partition whose ops were measured to be faster so.
+constexpr const char *fused_form = "partition.fused";
+
 struct fused_step {
     std::variant<fused_interpolation, fused_convolution> problem;
     placed_step placed; ///< of the problem alone, but for its places

@@ -1,6 +1,7 @@
 #include "compile/kernel_choice.hpp"
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 #include <type_traits>
 
@@ -253,25 +254,41 @@ executable_step choose(const Problem &problem, const backend &device,
     return choose_by_rules(rows, problem, options, the_op);
 }
 
-/// A step of the row `wanted`, without a plan, or nothing where another row is chosen for
-/// the problem.
+/// A step of the row that is chosen for a problem, with the plan of all ops, or nothing
+/// where that row does not fuse them.
 template <typename Problem>
-std::optional<executable_step> step_if_chosen(
-        const std::vector<kernel<Problem>> &rows, std::string_view wanted,
-        const Problem &problem, const backend &device,
+std::optional<executable_step> choose_fused(const fused_problem<Problem> &all,
+        std::span<const fusing_row<Problem>> fusing, const backend &device,
         const compile_options &options, const op &the_op) {
+    const Problem &problem = all.problem;
+    const auto rows = candidates(
+            list_for<Problem>(device.kernels()), problem, options.kernels);
+    const auto made_by = [&](std::string_view name) -> std::unique_ptr<plan> {
+        const auto row = std::ranges::find(
+                fusing, name, [](const auto &each) { return each.name; });
+        if (row == fusing.end()) return nullptr;
+        return make_named(*row, all, options, the_op).plan;
+    };
+    executable_step step;
     if (may_measure(options)) {
-        executable_step step = choose(problem, device, options, the_op);
-        if (step.kernel != wanted) return std::nullopt;
-        step.plan.reset();
+        // Nothing is measured where no row takes them all.
+        std::map<std::string_view, std::unique_ptr<plan>> made;
+        for (const auto &row : rows)
+            if (auto plan = made_by(row.name))
+                made.emplace(row.name, std::move(plan));
+        if (made.empty()) return std::nullopt;
+        step = choose(problem, device, options, the_op);
+        const auto found = made.find(step.kernel);
+        if (found == made.end()) return std::nullopt;
+        step.plan = std::move(found->second);
         return step;
     }
     for (const bool yielding : {false, true})
         for (const auto &row : rows) {
             if (yields(row, problem, options).empty() == yielding) continue;
-            if (row.name == wanted) {
-                executable_step step;
+            if (auto plan = made_by(row.name)) {
                 step.kernel = row.name;
+                step.plan = std::move(plan);
                 return step;
             }
             if (make_named(row, problem, options, the_op).plan)
@@ -308,31 +325,13 @@ executable_step choose_kernel(const lowered_step &step, engine::kind kind,
 std::optional<executable_step> choose_fused_kernel(const fused_step &all,
         engine::kind kind, const compile_options &options, const op &the_op) {
     const backend &device = backend_of(kind);
-    const auto choose_row
-            = [&]<typename Problem>(const fused_problem<Problem> &problem,
-                      const fusing_row<Problem> *fusing)
-            -> std::optional<executable_step> {
-        if (fusing == nullptr) return std::nullopt;
-        if (!options.kernels.empty()) check_forced(options.kernels);
-        const shared_axis_maps shared;
-        const auto rows = candidates(list_for<Problem>(device.kernels()),
-                problem.problem, options.kernels);
-        const auto make = [&] {
-            return make_named(*fusing, problem, options, the_op).plan;
-        };
-        // Nothing is measured for a row that refuses.
-        std::unique_ptr<plan> made;
-        if (may_measure(options) && !(made = make())) return std::nullopt;
-        auto step = step_if_chosen(
-                rows, fusing->name, problem.problem, device, options, the_op);
-        if (!step || !(made || (made = make()))) return std::nullopt;
-        step->plan = std::move(made);
-        return step;
-    };
+    if (!options.kernels.empty()) check_forced(options.kernels);
+    const shared_axis_maps shared;
     if (const auto *problem = std::get_if<fused_convolution>(&all.problem))
-        return choose_row(*problem, device.fusing_convolutions);
-    return choose_row(std::get<fused_interpolation>(all.problem),
-            device.fusing_interpolations);
+        return choose_fused(
+                *problem, device.fusing_convolutions, device, options, the_op);
+    return choose_fused(std::get<fused_interpolation>(all.problem),
+            device.fusing_interpolations, device, options, the_op);
 }
 
 std::string key_of_forms(const std::vector<placed_step> &steps,
@@ -346,6 +345,10 @@ std::string key_of_forms(const std::vector<placed_step> &steps,
                         key += text(" [",
                                 key_of(problem, backend_of(kind), options),
                                 ']');
+                    else if constexpr (std::is_same_v<problem_type,
+                                               elementwise_problem>)
+                        key += text(" [elementwise ",
+                                static_cast<int>(problem.kind), ']');
                 },
                 step.lowered.problem);
     return key;

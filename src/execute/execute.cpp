@@ -229,6 +229,7 @@ compiled_partition_info compiled_partition::get_info() const {
     info.threads = program.threads;
     info.inner = compiled.inner;
     info.composed = program.composed;
+    info.bits_of_ops = !program.composed;
     info.slices = static_cast<size_t>(program.slices.count());
     for (const detail::executable_step &step : program.steps) {
         const detail::checked_op &the_op = compiled.ops[step.op];
@@ -236,6 +237,7 @@ compiled_partition_info compiled_partition::get_info() const {
                 step.plan->workspace_bytes(), step.plan->deterministic(),
                 the_op.identity().get_id(), detail::output_name(the_op, step)});
         info.deterministic = info.deterministic && step.plan->deterministic();
+        info.bits_of_ops = info.bits_of_ops && step.plan->bits_of_ops();
     }
     return info;
 }

@@ -119,10 +119,11 @@ detail::kernel_rates rates(detail::data_type type, fpmath_mode fpmath) {
             2e12, 1e11, 4e-6, 64};
 }
 
-constexpr detail::fusing_row<interpolation_problem> fusing_interpolations {
-        "interpolation.gpu_resample", resample::make_fused};
-constexpr detail::fusing_row<convolution_problem> fusing_convolutions {
-        "convolution.gpu_sliding", sliding::make_fused};
+constexpr detail::fusing_row<interpolation_problem> fusing_interpolations[]
+        = {{"interpolation.gpu_resample", resample::make_fused}};
+constexpr detail::fusing_row<convolution_problem> fusing_convolutions[]
+        = {{"convolution.gpu_sliding", sliding::make_fused},
+                {"convolution.cudnn", cudnn::make_fused}};
 
 } // namespace
 
@@ -130,7 +131,7 @@ constinit const detail::backend backend {engine::kind::gpu, "gpu", false,
         usable_devices, unavailable_reason, make_engine, make_stream,
         run_on_native_stream, kernels, "cuDNN",
         [] { return text(cudnn::library_version()); }, rates, 0,
-        &fusing_interpolations, &fusing_convolutions};
+        fusing_interpolations, fusing_convolutions};
 
 kernel_compiler find_kernel_compiler() {
     return {jit::version_text(), jit::library_path(), jit::missing_reason()};

@@ -21,8 +21,8 @@ constexpr size_t workspace_alignment = 64;
 template <typename Problem>
 struct fused_problem;
 
-/// The row of a list that has ops of single elements in its loads and stores, and the maker of
-/// its plans with them, which takes what the row takes.
+/// A row of a list that may have ops of single elements in its loads and stores, and the maker
+/// of its plans with them.
 template <typename Problem>
 struct fusing_row {
     const char *name;
@@ -86,9 +86,9 @@ struct backend {
     /// partition are computed in slices of so much (compile/slices.hpp). 0: whole.
     size_t cached_bytes = 0;
 
-    /// Null where there is none.
-    const fusing_row<interpolation_problem> *fusing_interpolations = nullptr;
-    const fusing_row<convolution_problem> *fusing_convolutions = nullptr;
+    std::span<const fusing_row<interpolation_problem>> fusing_interpolations
+            = {};
+    std::span<const fusing_row<convolution_problem>> fusing_convolutions = {};
 };
 
 /// All rows, of engines that this build is without too.

@@ -65,6 +65,8 @@ public:
     /// The library or instruction set that does the work, for get_info.
     virtual std::string backend() const = 0;
     virtual bool deterministic() const { return true; }
+    /// Whether a plan of several ops gives the bits that they give one by one.
+    virtual bool bits_of_ops() const { return true; }
 };
 
 /// A plan, or the reason for having none ("takes f32, given f64").

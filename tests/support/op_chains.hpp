@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,8 +51,10 @@ graph graph_of(const std::vector<op> &ops, engine::kind kind, int threads = 0);
 /// A graph compiled and executed once, partition after partition.
 class graph_run {
 public:
+    /// `infinite`: inputs that have some Inf and NaN.
     graph_run(const std::vector<op> &ops, const engine &e,
-            partition::policy policy, int threads = 0);
+            partition::policy policy, int threads = 0,
+            std::set<size_t> infinite = {});
 
     /// The bits of a tensor that a partition gave.
     std::vector<std::byte> bytes(size_t id) const;
@@ -73,13 +76,18 @@ private:
     std::vector<tensor> tensors(const std::vector<logical_tensor> &ports) const;
 
     engine engine_;
+    std::set<size_t> infinite_;
     std::vector<partition> partitions_;
     std::vector<compiled_partition> compiled_;
     std::map<size_t, std::unique_ptr<test_tensor>> tensors_;
     std::vector<size_t> outputs_;
 };
 
-/// The bits of all that a partition of several ops gives are those of its ops one by one.
+/// All that one partition gives is as right as its ops one by one are.
+void expect_right(const graph_run &run, const std::vector<op> &ops);
+
+/// The bits of all that a partition of several ops gives are those of its ops one by one,
+/// or where it does not say so are as right.
 compiled_partition_info expect_same_bits(
         const std::vector<op> &ops, const engine &e, int threads = 0);
 

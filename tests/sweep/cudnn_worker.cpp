@@ -159,7 +159,7 @@ private:
     void time_kernels(const cudnn::problem_arrangement &arrangement,
             cudnn::plan_finder &finder, cudnn::library_handle handle) {
         std::array<gpu::device_buffer, 3> tensors;
-        std::array<void *, 3> data {};
+        gpu::operand_data data {};
         for (size_t index = 0; index < 3; ++index) {
             const auto &seen = arrangement.operands[index].seen;
             tensors[index] = gpu::device_buffer(0,
@@ -189,7 +189,7 @@ private:
 
     /// "0.52 ms, workspace 4 MiB", the least of three runs.
     static std::string time_of(const cudnn::built_plan &plan,
-            cudnn::library_handle handle, const std::array<void *, 3> &data) {
+            cudnn::library_handle handle, const gpu::operand_data &data) {
         const gpu::device_buffer workspace(0, plan.workspace_bytes());
         std::chrono::duration<double, std::milli> least = std::chrono::hours(1);
         for (int run = 0; run < 4; ++run) {

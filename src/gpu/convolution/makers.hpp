@@ -11,7 +11,8 @@ convolution_maker make;
 }
 namespace cudnn {
 convolution_maker make;
-}
+maker<detail::fused_convolution> make_fused;
+} // namespace cudnn
 namespace direct {
 convolution_maker make;
 }

@@ -138,8 +138,8 @@ std::optional<size_t> convolution_workspace_left(
 
 convolution_operands::convolution_operands(const convolution_operand &src,
         const convolution_operand &weights, const convolution_operand &dst,
-        size_t output)
-    : operands_ {src, weights, dst}, output_(output) {
+        size_t output, size_t others)
+    : operands_ {src, weights, dst}, output_(output), others_(others) {
     place_first(0);
 }
 
@@ -171,29 +171,35 @@ bool convolution_operands::share(convolution_operands &earlier, size_t index) {
     return true;
 }
 
-std::array<void *, 3> convolution_operands::bring(std::span<void *const> args,
+operand_data convolution_operands::bring(std::span<void *const> args,
         std::byte *start, detail::stream_impl &stream) const {
-    std::array<void *, 3> data {args[0], args[1], args[2]};
+    operand_data data {};
+    std::ranges::copy(args, data.begin());
+    const size_t count = operands_.size() + others_;
+    const auto operand_of = [&](size_t index) -> const convolution_operand & {
+        return operands_[index < operands_.size() ? index : output_];
+    };
     size_t spare_bytes = 0;
-    for (size_t index = 0; index < 3; ++index) {
-        const convolution_operand &operand = operands_[index];
+    for (size_t index = 0; index < count; ++index) {
+        const convolution_operand &operand = operand_of(index);
         if (operand.staged) data[index] = start + offsets_[index];
         if (misplaced(operand, args[index]))
             spare_bytes += round_up(operand.bytes, staged_alignment);
     }
     if (spare_bytes != 0) [[unlikely]] {
         std::byte *next = as_gpu(stream).spare(spare_bytes);
-        for (size_t index = 0; index < 3; ++index) {
-            if (!misplaced(operands_[index], args[index])) continue;
+        for (size_t index = 0; index < count; ++index) {
+            if (!misplaced(operand_of(index), args[index])) continue;
             data[index] = next;
-            next += round_up(operands_[index].bytes, staged_alignment);
+            next += round_up(operand_of(index).bytes, staged_alignment);
         }
     }
     const launch_stream native(stream);
-    for (size_t index = 0; index < 3; ++index) {
-        if (index == output_ || brought_[index] || data[index] == args[index])
+    for (size_t index = 0; index < count; ++index) {
+        if (index == output_ || data[index] == args[index]
+                || (index < brought_.size() && brought_[index]))
             continue;
-        const convolution_operand &operand = operands_[index];
+        const convolution_operand &operand = operand_of(index);
         const auto *const from = static_cast<const std::byte *>(args[index])
                 + operand.callers_start;
         const auto staged_start = static_cast<size_t>(operand.staged_start);
@@ -208,7 +214,7 @@ std::array<void *, 3> convolution_operands::bring(std::span<void *const> args,
     return data;
 }
 
-void convolution_operands::take_back(const std::array<void *, 3> &data,
+void convolution_operands::take_back(const operand_data &data,
         std::span<void *const> args, void *zeros,
         detail::stream_impl &stream) const {
     if (data[output_] == args[output_]) return;
@@ -245,7 +251,7 @@ void staged_convolution::execute(std::span<void *const> args,
         std::byte *workspace, detail::stream_impl &stream) const {
     const launch_scope scope(stream);
     std::byte *const start = convolution_operands::start_of(workspace);
-    const std::array<void *, 3> data = operands_.bring(args, start, stream);
+    const operand_data data = operands_.bring(args, start, stream);
     const size_t copies = operands_.staged_bytes();
     const size_t own = own_bytes();
     run(data, own != 0 ? start + copies : nullptr, scope.stream());

@@ -37,6 +37,10 @@ struct convolution_operand {
             = false; ///< the kernel takes it at no multiple of 16 bytes too
 };
 
+/// Where a kernel finds src, weights and dst, and the other tensors of up to two ops that
+/// it computes with the convolution, which have the output's layout.
+using operand_data = std::array<void *, 5>;
+
 /// Of what lies in the workspace.
 constexpr size_t staged_alignment = 256;
 /// Callers align a workspace to 64 alone.
@@ -116,9 +120,10 @@ public:
     /// Of the zeros that take_back may need.
     static constexpr size_t zeros_bytes = 256;
 
+    /// With `others` that are as the output, which is not staged if there are any.
     convolution_operands(const convolution_operand &src,
             const convolution_operand &weights, const convolution_operand &dst,
-            size_t output);
+            size_t output, size_t others = 0);
 
     /// The start for all of these, of a workspace with room for staged_slack.
     static std::byte *start_of(std::byte *workspace);
@@ -136,14 +141,13 @@ public:
     /// on, the caller's own, or memory of the stream for what lies at no
     /// multiple of 16 bytes (another kernel for these would give other bits).
     /// The device must be current.
-    std::array<void *, 3> bring(std::span<void *const> args, std::byte *start,
+    operand_data bring(std::span<void *const> args, std::byte *start,
             detail::stream_impl &stream) const;
 
     /// Copies the kernel's output to the caller's. `zeros` is scratch of
     /// zeros_bytes where wants_zeros().
-    void take_back(const std::array<void *, 3> &data,
-            std::span<void *const> args, void *zeros,
-            detail::stream_impl &stream) const;
+    void take_back(const operand_data &data, std::span<void *const> args,
+            void *zeros, detail::stream_impl &stream) const;
     bool wants_zeros() const { return operands_[output_].zero_first; }
 
 private:
@@ -152,6 +156,7 @@ private:
 
     std::array<convolution_operand, 3> operands_;
     size_t output_;
+    size_t others_;
     std::array<size_t, 3> offsets_ {}; ///< bytes from the start, where staged
     /// The inputs whose copies `earlier` has made (share).
     std::array<bool, 3> brought_ {};
@@ -176,10 +181,9 @@ protected:
 private:
     /// Of the workspace, beside the copies.
     virtual size_t own_bytes() const = 0;
-    /// Submits the kernel. `data` is where it finds src, weights and dst; `own` has
-    /// own_bytes() at a multiple of staged_alignment, null where it needs none. The
-    /// device is current.
-    virtual void run(const std::array<void *, 3> &data, std::byte *own,
+    /// Submits the kernel. `own` has own_bytes() at a multiple of staged_alignment, null
+    /// where it needs none. The device is current.
+    virtual void run(const operand_data &data, std::byte *own,
             const launch_stream &stream) const = 0;
 
     convolution_operands operands_;

@@ -101,16 +101,15 @@ private:
         return std::max(whole_.bytes(), last_ ? last_->bytes() : 0);
     }
 
-    void run(const std::array<void *, 3> &data, std::byte *own,
+    void run(const operand_data &data, std::byte *own,
             const launch_stream &stream) const override {
         for (int64_t i = 0; i < portions_; ++i)
             run(whole_, i * whole_.product.n, data, own, stream);
         if (last_) run(*last_, portions_ * whole_.product.n, data, own, stream);
     }
 
-    void run(const portion &part, int64_t first,
-            const std::array<void *, 3> &data, std::byte *own,
-            const launch_stream &stream) const {
+    void run(const portion &part, int64_t first, const operand_data &data,
+            std::byte *own, const launch_stream &stream) const {
         const int64_t bytes = detail::size_of(type_);
         const int64_t dst_image
                 = dense_problem::product(part.product.src) * part.product.c;

@@ -44,6 +44,9 @@ struct problem_arrangement {
     /// The caller's output is f32, of whatever inputs.
     bool f32_output = false;
     size_t staged_bytes = 0; ///< of all operands
+    /// Ops of the output's elements behind it, each with another tensor that lies as the
+    /// output does; then nothing is staged.
+    std::vector<detail::elementwise_kind> epilogue = {};
 
     /// The index in operands of what is computed.
     size_t output() const { return output_of(direction); }

@@ -91,8 +91,10 @@ class convolution_plan final : public staged_convolution {
 public:
     convolution_plan(const problem_arrangement &arrangement, built_plan chosen)
         : staged_convolution({arrangement.operands[0], arrangement.operands[1],
-                arrangement.operands[2], arrangement.output()}),
+                arrangement.operands[2], arrangement.output(),
+                arrangement.epilogue.size()}),
           copies_(arrangement.copies()),
+          alone_(arrangement.epilogue.empty()),
           chosen_(std::move(chosen)) {}
 
     std::string backend() const override {
@@ -101,17 +103,20 @@ public:
     }
 
     bool deterministic() const override { return chosen_.deterministic(); }
+    // Another kernel adds in another order.
+    bool bits_of_ops() const override { return alone_; }
 
 private:
     size_t own_bytes() const override { return chosen_.workspace_bytes(); }
 
-    void run(const std::array<void *, 3> &data, std::byte *own,
+    void run(const operand_data &data, std::byte *own,
             const launch_stream &stream) const override {
         const borrowed_handle handle(stream.device, stream);
         chosen_.execute(handle.get(), data, own);
     }
 
     const std::string copies_;
+    const bool alone_;
     const built_plan chosen_;
 };
 
@@ -285,6 +290,26 @@ plan_or_refusal make(
                             return make_slice(slice, options, earlier);
                         });
             });
+}
+
+plan_or_refusal make_fused(
+        const detail::fused_convolution &all, const compile_options &options) {
+    const convolution_problem &problem = all.problem;
+    if (library_version() == 0)
+        return plan_or_refusal::refuse(missing_reason());
+    const auto arrangements = arrangements_of(problem);
+    plan_or_refusal refused = refusal_of(problem, options, arrangements);
+    if (!refused.refusal.empty()) return refused;
+    problem_arrangement arrangement = arrangements.front();
+    if (arrangement.staged_bytes > 0)
+        return detail::refuse(
+                "tensors that cuDNN reads and writes where they are", problem);
+    arrangement.epilogue = all.epilogue;
+    const allocation_guard current(static_cast<int>(options.device));
+    std::string reason;
+    built_plan found = find_plan(arrangement, options, reason);
+    if (!found) return plan_or_refusal::refuse(reason);
+    return std::make_unique<convolution_plan>(arrangement, std::move(found));
 }
 
 } // namespace gradnn::gpu::cudnn

@@ -30,6 +30,8 @@ std::string key_of(const problem_arrangement &a, const compile_options &options,
                 detail::text_of(std::span(operand.seen.dims).first(rank)), " ",
                 detail::text_of(std::span(operand.seen.strides).first(rank)));
     }
+    for (const detail::elementwise_kind each : a.epilogue)
+        key += text("; op ", static_cast<int>(each));
     const auto space = static_cast<size_t>(a.space);
     for (const auto *list :
             {&a.strides, &a.dilations, &a.pads_begin, &a.pads_end})
@@ -42,13 +44,13 @@ std::string key_of(const problem_arrangement &a, const compile_options &options,
 
 } // namespace
 
-void built_plan::execute(library_handle handle,
-        const std::array<void *, 3> &data, void *workspace) const {
+void built_plan::execute(library_handle handle, const operand_data &data,
+        void *workspace) const {
     auto pointers = data;
     try {
         const auto pack = fe::VariantPackBuilder_v8()
-                                  .setDataPointers(3, pointers.data())
-                                  .setUids(3, operand_ids.data())
+                                  .setDataPointers(operands_, pointers.data())
+                                  .setUids(operands_, operand_ids.data())
                                   .setWorkspacePointer(workspace)
                                   .build();
         check_status(

@@ -25,9 +25,9 @@ public:
     /// cuDNN's name of the kernel: "ConvBwdData_eng5_k24=0".
     const std::string &tag() const { return tag_; }
 
-    /// Data of src, weights and dst, at multiples of 16 bytes, and
-    /// workspace_bytes(). Asynchronous on the handle's stream.
-    void execute(library_handle handle, const std::array<void *, 3> &data,
+    /// Data at multiples of 16 bytes, and workspace_bytes(). Asynchronous on the handle's
+    /// stream.
+    void execute(library_handle handle, const operand_data &data,
             void *workspace) const;
 
 private:
@@ -35,6 +35,7 @@ private:
 
     struct descriptor;
     std::shared_ptr<const descriptor> descriptor_;
+    int operands_ = 0;
     size_t workspace_bytes_ = 0;
     bool deterministic_ = true;
     std::string tag_;

@@ -34,6 +34,7 @@ fe::DataType_t type_of(data_type type) {
     }
 }
 
+/// One that is between two ops has a number that is no operand's.
 fe::Tensor_v8 tensor_of(const described_tensor &t, int64_t id) {
     return fe::TensorBuilder_v8()
             .setDim(t.rank, t.dims.data())
@@ -41,16 +42,49 @@ fe::Tensor_v8 tensor_of(const described_tensor &t, int64_t id) {
             .setId(id)
             .setAlignment(operand_alignment)
             .setDataType(type_of(t.type))
+            .setVirtual(id > operand_ids.back())
             .build();
 }
 
+fe::DataType_t compute_type_of(const problem_arrangement &a) {
+    return a.operands[0].seen.type == data_type::f64 ? fe::DataType_t::DOUBLE
+                                                     : fe::DataType_t::FLOAT;
+}
+
+/// The number of what the convolution writes, where so many ops are behind it, or an op.
+int64_t written_by(const problem_arrangement &a, size_t ops_before) {
+    return ops_before == a.epilogue.size()
+            ? operand_ids[a.output()]
+            : operand_ids.back() + 1 + static_cast<int64_t>(ops_before);
+}
+
+/// An op behind the convolution.
+fe::Operation_v8 operation_behind(const problem_arrangement &a, size_t op) {
+    const described_tensor &like = a.operands[a.output()].seen;
+    const bool adds = a.epilogue[op] == detail::elementwise_kind::add;
+    const auto mode = fe::PointWiseDescBuilder_v8()
+                              .setMode(adds ? fe::PointwiseMode_t::ADD
+                                            : fe::PointwiseMode_t::RELU_BWD)
+                              .setComputeType(compute_type_of(a))
+                              .build();
+    const auto read = tensor_of(like, written_by(a, op));
+    const auto other = tensor_of(like, operand_ids[a.operands.size() + op]);
+    const auto written = tensor_of(like, written_by(a, op + 1));
+    fe::OperationBuilder_v8 made(
+            fe::DescriptorType_t::OPERATION_POINTWISE_DESCRIPTOR);
+    made.setpwDesc(mode);
+    return adds
+            ? made.setxDesc(read).setbDesc(other).setyDesc(written).build()
+            : made.setdyDesc(read).setxDesc(other).setdxDesc(written).build();
+}
+
 fe::Operation_v8 operation_of(const problem_arrangement &a) {
-    const auto compute = a.operands[0].seen.type == data_type::f64
-            ? fe::DataType_t::DOUBLE
-            : fe::DataType_t::FLOAT;
-    const auto src = tensor_of(a.operands[0].seen, operand_ids[0]);
-    const auto weights = tensor_of(a.operands[1].seen, operand_ids[1]);
-    const auto dst = tensor_of(a.operands[2].seen, operand_ids[2]);
+    const auto compute = compute_type_of(a);
+    const auto operand = [&](size_t index) {
+        return tensor_of(a.operands[index].seen,
+                index == a.output() ? written_by(a, 0) : operand_ids[index]);
+    };
+    const auto src = operand(0), weights = operand(1), dst = operand(2);
     const auto convolution
             = fe::ConvDescBuilder_v8()
                       .setComputeType(compute)
@@ -83,6 +117,14 @@ fe::Operation_v8 operation_of(const problem_arrangement &a) {
     return finish(forward.setxDesc(src).setwDesc(weights).setyDesc(dst));
 }
 
+std::vector<fe::Operation_v8> operations_of(const problem_arrangement &a) {
+    std::vector<fe::Operation_v8> all;
+    all.push_back(operation_of(a));
+    for (size_t op = 0; op < a.epilogue.size(); ++op)
+        all.push_back(operation_behind(a, op));
+    return all;
+}
+
 } // namespace
 
 plan_finder::plan_finder(const problem_arrangement &arrangement,
@@ -92,12 +134,15 @@ plan_finder::plan_finder(const problem_arrangement &arrangement,
       options_(options),
       handle_(handle),
       limit_(workspace_limit),
-      operation_(operation_of(arrangement)),
+      operations_(operations_of(arrangement)),
       graph_([this] {
-          std::array<const fe::Operation_v8 *, 1> operations {&operation_};
+          std::vector<const fe::Operation_v8 *> operations;
+          for (const fe::Operation_v8 &each : operations_)
+              operations.push_back(&each);
           return fe::OperationGraphBuilder_v8()
                   .setHandle(handle_)
-                  .setOperationGraph(1, operations.data())
+                  .setOperationGraph(static_cast<int64_t>(operations.size()),
+                          operations.data())
                   .build();
       }()) {
     static_cast<void>(fe::get_heuristics_list(
@@ -139,6 +184,8 @@ built_plan plan_finder::build(size_t index, std::string &reason) {
                     " bytes of workspace; ", limit_, " are allowed");
             return plan;
         }
+        plan.operands_ = static_cast<int>(
+                arrangement_.operands.size() + arrangement_.epilogue.size());
         plan.workspace_bytes_ = bytes;
         plan.tag_ = made.getTag();
         const auto &notes = made.getAllNumericNotes();

@@ -15,8 +15,8 @@
 
 namespace gradnn::gpu::cudnn {
 
-/// By which cuDNN knows src, weights and dst.
-constexpr std::array<int64_t, 3> operand_ids {1, 2, 3};
+/// By which cuDNN knows src, weights and dst, and the other tensors of ops behind.
+constexpr std::array<int64_t, 5> operand_ids {1, 2, 3, 4, 5};
 
 struct built_plan::descriptor {
     explicit descriptor(cudnn_frontend::ExecutionPlan_v8 &&made)
@@ -79,7 +79,7 @@ private:
     const detail::compile_options &options_;
     const library_handle handle_;
     const size_t limit_;
-    cudnn_frontend::Operation_v8 operation_;
+    std::vector<cudnn_frontend::Operation_v8> operations_;
     cudnn_frontend::OperationGraph_v8 graph_;
     cudnn_frontend::EngineConfigList configs_;
 };

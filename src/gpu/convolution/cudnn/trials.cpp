@@ -39,8 +39,13 @@ public:
     trial(int device, const problem_arrangement &arrangement,
             size_t workspace_bytes, library_handle handle)
         : workspace_(device, workspace_bytes), handle_(handle) {
-        for (size_t index = 0; index < 3; ++index) {
-            const described_tensor &t = arrangement.operands[index].seen;
+        const size_t count = 3 + arrangement.epilogue.size();
+        for (size_t index = 0; index < count; ++index) {
+            const described_tensor &t
+                    = arrangement
+                              .operands[index < 3 ? index
+                                                  : arrangement.output()]
+                              .seen;
             tensors_[index] = device_buffer(device,
                     static_cast<size_t>(t.extent() * detail::size_of(t.type)));
             data_[index] = tensors_[index].data();
@@ -67,8 +72,8 @@ public:
 
 private:
     const device_buffer workspace_;
-    std::array<device_buffer, 3> tensors_;
-    std::array<void *, 3> data_ {};
+    std::array<device_buffer, 5> tensors_;
+    operand_data data_ {};
     const library_handle handle_;
 };
 

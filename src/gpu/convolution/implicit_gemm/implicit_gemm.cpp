@@ -59,7 +59,7 @@ private:
                 : 0;
     }
 
-    void run(const std::array<void *, 3> &data, std::byte *partials,
+    void run(const operand_data &data, std::byte *partials,
             const launch_stream &stream) const override {
         const auto [first, second, output] = order_;
         kernel_->run(data[first], data[second], sum_ ? partials : data[output],

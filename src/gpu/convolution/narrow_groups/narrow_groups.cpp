@@ -219,7 +219,7 @@ private:
 
     size_t own_bytes() const override { return own_bytes_; }
 
-    void run(const std::array<void *, 3> &data, std::byte *own,
+    void run(const operand_data &data, std::byte *own,
             const launch_stream &stream) const override {
         launch_({data[0], data[1], data[2], own}, stream);
     }

@@ -296,10 +296,8 @@ plan_or_refusal make_fused(const detail::fused_convolution &whole,
     std::vector<const detail::plan *> timed;
     for (const auto &each : plans)
         timed.push_back(each.get());
-    auto bytes = detail::argument_bytes(problem);
-    bytes.insert(bytes.end(), whole.epilogue.size(),
-            bytes[output_of(problem.direction)]);
-    const size_t best = fastest_of(timed, bytes, options);
+    const size_t best
+            = fastest_of(timed, detail::argument_bytes(whole), options);
     return within_workspace_limit(std::move(plans[best]), options, "its sums");
 }
 

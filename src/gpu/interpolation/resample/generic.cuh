@@ -65,13 +65,15 @@ struct elements_of_thread {
                 + at_column * p.column.write_pitch;
     }
 
-    template <bool computes>
-    __device__ __forceinline__ unit value_at(const stored *at) const {
-        const unit value = unit::load(at);
+    template <bool computes, int count>
+    __device__ __forceinline__ jit::elements<type, count> value_at(
+            const stored *at) const {
+        using several = jit::elements<type, count>;
+        const several value = several::load(at);
         if constexpr (computes)
             if (p.prologue != fused_op::none)
                 return computed<type>(p.prologue, value,
-                        unit::load(other_of(at, map.others.prologue)));
+                        several::load(other_of(at, map.others.prologue)));
         return value;
     }
     /// To each sum the product of a weight and its value.
@@ -83,6 +85,51 @@ struct elements_of_thread {
 #pragma unroll
             for (int v = 0; v < vector; ++v)
                 to[o][v] = jit::multiply_add(weight, values[o][v], to[o][v]);
+    }
+    /// The taps of a row; where they are many and side by side, 16 bytes of them at once.
+    template <bool computes, int outers>
+    __device__ __forceinline__ void add_columns(
+            sum (&to)[outers][vector], const stored *tap) const {
+        const sum *weight = map.column.weights + column.weights;
+        int left = column.count;
+        const auto add_some = [&](int count) {
+            left -= count;
+#pragma unroll 2
+            for (int k = 0; k < count;
+                    ++k, ++weight, tap += p.column.read_pitch) {
+                unit values[outers];
+#pragma unroll
+                for (int o = 0; o < outers; ++o)
+                    values[o] = value_at<computes, vector>(
+                            tap + o * p.outer_read[0]);
+                add_weighted(to, *weight, values);
+            }
+        };
+        if constexpr (vector == 1) {
+            constexpr int wide = 16 / static_cast<int>(sizeof(stored));
+            const int past = static_cast<int>(
+                    reinterpret_cast<uintptr_t>(tap) / sizeof(stored) % wide);
+            if (left >= 2 * wide && p.column.read_pitch == 1
+                    && p.outer_read[0] % wide == 0
+                    && map.others.prologue % 16 == 0) {
+                add_some(past > 0 ? wide - past : 0);
+                for (; left >= wide;
+                        left -= wide, weight += wide, tap += wide) {
+                    jit::elements<type, wide> values[outers];
+#pragma unroll
+                    for (int o = 0; o < outers; ++o)
+                        values[o] = value_at<computes, wide>(
+                                tap + o * p.outer_read[0]);
+#pragma unroll
+                    for (int k = 0; k < wide; ++k)
+#pragma unroll
+                        for (int o = 0; o < outers; ++o)
+                            to[o][0] = jit::multiply_add(
+                                    weight[k], values[o][k], to[o][0]);
+                }
+            }
+        }
+        add_some(left);
     }
     /// Of so many positions of the first outer axis, and goes on to the next ones.
     template <bool computes, int outers>
@@ -96,18 +143,7 @@ struct elements_of_thread {
 #pragma unroll 1
             for (int j = 0; j < middle.count; ++j, row += p.middle.read_pitch) {
                 sum of_row[outers][vector] = {};
-                const stored *tap = row;
-#pragma unroll 2
-                for (int k = 0; k < column.count;
-                        ++k, tap += p.column.read_pitch) {
-                    unit values[outers];
-#pragma unroll
-                    for (int o = 0; o < outers; ++o)
-                        values[o]
-                                = value_at<computes>(tap + o * p.outer_read[0]);
-                    add_weighted(of_row, map.column.weights[column.weights + k],
-                            values);
-                }
+                add_columns<computes>(of_row, row);
                 add_weighted(of_layer, map.middle.weights[middle.weights + j],
                         of_row);
             }

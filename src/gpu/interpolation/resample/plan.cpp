@@ -212,10 +212,8 @@ plan_or_refusal make_fused(const detail::fused_interpolation &problem,
     std::vector<const detail::plan *> timed;
     for (const auto &each : plans)
         timed.push_back(each.get());
-    auto bytes = detail::argument_bytes(problem.problem);
-    bytes.insert(bytes.end(), problem.prologue.size(), bytes[0]);
-    bytes.insert(bytes.end(), problem.epilogue.size(), bytes[1]);
-    return std::move(plans[fastest_of(timed, bytes, options)]);
+    return std::move(
+            plans[fastest_of(timed, detail::argument_bytes(problem), options)]);
 }
 
 } // namespace gradnn::gpu::resample
