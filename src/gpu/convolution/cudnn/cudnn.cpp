@@ -4,6 +4,7 @@
 // both sides: where the caller's differ, they are copied through the workspace
 // (arrangement.hpp), which get_info tells. Everything is chosen at
 // compile; execute submits the copies and one call of cuDNN.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -297,6 +298,13 @@ plan_or_refusal make_fused(
     const convolution_problem &problem = all.problem;
     if (library_version() == 0)
         return plan_or_refusal::refuse(missing_reason());
+    if (problem.direction == detail::convolution_direction::backward_data
+            && std::ranges::any_of(
+                    problem.strides, [](int64_t each) { return each > 1; }))
+        return detail::refuse("no gradients of src by strides, for which "
+                              "cuDNN's kernels with "
+                              "ops behind multiply the zeros between them",
+                problem);
     const auto arrangements = arrangements_of(problem);
     plan_or_refusal refused = refusal_of(problem, options, arrangements);
     if (!refused.refusal.empty()) return refused;
