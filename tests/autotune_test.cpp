@@ -325,6 +325,39 @@ TEST_F(autotune, keeps_the_form_of_a_partition) {
     }
 }
 
+// So for ops in one kernel, which launches less than they do one by one.
+TEST_F(autotune, is_of_ops_in_one_kernel_too) {
+    const auto steps_behind = [&](op::kind behind) {
+        graph built(engine::kind::gpu);
+        built.set_compile_settings(settings_);
+        for (const op &each :
+                chain_of({{op::kind::InterpolateBackward}, {behind}},
+                        layouts()[1], data_type::f32, {2, 64, {32, 32}}))
+            built.add_op(each);
+        built.finalize();
+        const partition whole = built.get_partitions().at(0);
+        return whole
+                .compile(whole.get_input_ports(), whole.get_output_ports(),
+                        engine(engine::kind::gpu, 0))
+                .get_info()
+                .steps.size();
+    };
+    set_times({});
+    EXPECT_EQ(steps_behind(op::kind::Add), 1U);
+    auto lines = file_.lines();
+    const auto line = std::ranges::find_if(lines,
+            [](const auto &each) { return each.starts_with("form of "); });
+    ASSERT_NE(line, lines.end());
+    const std::string fused = "partition.fused";
+    ASSERT_TRUE(line->ends_with('\t' + fused)) << *line;
+    line->replace(line->size() - fused.size(), fused.size(), "partition.ops");
+    file_.write(lines);
+    restart();
+    EXPECT_EQ(steps_behind(op::kind::Add), 2U);
+    // Another op behind is another partition.
+    EXPECT_EQ(steps_behind(op::kind::ReLUBackward), 1U);
+}
+
 // Every line is of one problem.
 TEST_F(autotune, knows_convolutions_apart) {
     set_times({});
