@@ -309,9 +309,9 @@ plan_or_refusal make_fused(
     plan_or_refusal refused = refusal_of(problem, options, arrangements);
     if (!refused.refusal.empty()) return refused;
     problem_arrangement arrangement = arrangements.front();
-    if (arrangement.staged_bytes > 0)
+    if (arrangement.operands[arrangement.output()].staged)
         return detail::refuse(
-                "tensors that cuDNN reads and writes where they are", problem);
+                "outputs that cuDNN writes where they are", problem);
     arrangement.epilogue = all.epilogue;
     const allocation_guard current(static_cast<int>(options.device));
     std::string reason;
