@@ -21,7 +21,7 @@
 namespace gradnn::gpu::sliding {
 
 /// A thread's tile in tensors as they lie.
-template <data_specification s>
+template <const data_specification &s>
 __device__ void data_of_thread(const storage<s.of.type> *read,
         const storage<s.of.type> *weights, storage<s.of.type> *written,
         const fused_places &others) {
@@ -95,7 +95,7 @@ __device__ void data_of_thread(const storage<s.of.type> *read,
 }
 
 /// A block's planes, whose results lie in shared memory until all are there.
-template <data_specification s>
+template <const data_specification &s>
 __device__ void data_of_planes(const storage<s.of.type> *read,
         const storage<s.of.type> *weights, storage<s.of.type> *written,
         const fused_places &others) {
@@ -190,7 +190,7 @@ __device__ void data_of_planes(const storage<s.of.type> *read,
 }
 
 /// By the form that the specification says.
-template <data_specification s>
+template <const data_specification &s>
 __device__ void slide_data(const storage<s.of.type> *read,
         const storage<s.of.type> *weights, storage<s.of.type> *written,
         const fused_places &others) {

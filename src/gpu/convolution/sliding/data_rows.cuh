@@ -9,7 +9,7 @@
 namespace gradnn::gpu::sliding {
 
 /// The weights of a block's planes, zeros after their last taps.
-template <data_specification s>
+template <const data_specification &s>
 __device__ void stage_long_rows_weights(sum<s.of.type> *to,
         const storage<s.of.type> *weights, unsigned first_unit, int units) {
     constexpr problem_specification p = s.of;
@@ -26,7 +26,7 @@ __device__ void stage_long_rows_weights(sum<s.of.type> *to,
 
 /// A thread's rows of results, by a long window of one row. What it reads and where it writes
 /// lie in shared memory, and the taps pass by, some at a time.
-template <data_specification s>
+template <const data_specification &s>
 __device__ void long_rows_of_thread(
         data_walk<s> &t, const sum<s.of.type> *weights) {
     constexpr problem_specification p = s.of;
@@ -87,7 +87,7 @@ __device__ void long_rows_of_thread(
     }
 }
 
-template <data_specification s>
+template <const data_specification &s>
 __device__ void data_row_by_row(const storage<s.of.type> *read,
         const storage<s.of.type> *weights, storage<s.of.type> *written,
         const fused_places &others) {

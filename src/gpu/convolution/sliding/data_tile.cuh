@@ -5,7 +5,7 @@
 
 namespace gradnn::gpu::sliding {
 
-template <data_specification s>
+template <const data_specification &s>
 struct data_tile {
     static constexpr problem_specification p = s.of;
     static constexpr data_cut cut = s.cut;

@@ -6,7 +6,7 @@
 
 namespace gradnn::gpu::sliding {
 
-template <data_specification s>
+template <const data_specification &s>
 struct data_walk : data_tile<s> {
     using tile = data_tile<s>;
     using tile::advance, tile::advance_and_load, tile::all_weights,

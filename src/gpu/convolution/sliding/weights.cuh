@@ -32,7 +32,7 @@ __device__ __forceinline__ void copy_columns(storage<of> *to,
 
 /// Long windows of one row: all threads of a block load some rows of a channel, the next ones
 /// while they work, and a thread adds the products of some columns of dst.
-template <weights_specification s>
+template <const weights_specification &s>
 __device__ void add_staged_rows(weights_walk<s> &t,
         const storage<s.of.type> *src, const storage<s.of.type> *dst,
         int channel, int part) {
@@ -109,7 +109,7 @@ __device__ void add_staged_rows(weights_walk<s> &t,
 
 /// Writes partial sums [part][number], numbers counting the channels of dst, then the
 /// window along W, H and D.
-template <weights_specification s>
+template <const weights_specification &s>
 __device__ void slide_weights(const storage<s.of.type> *src,
         const storage<s.of.type> *dst, sum<s.of.type> *partials) {
     using walk_type = weights_walk<s>;

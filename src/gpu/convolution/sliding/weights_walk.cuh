@@ -6,7 +6,7 @@
 
 namespace gradnn::gpu::sliding {
 
-template <weights_specification s>
+template <const weights_specification &s>
 struct weights_walk {
     static constexpr problem_specification p = s.of;
     static constexpr weights_cut cut = s.cut;

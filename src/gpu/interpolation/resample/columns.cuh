@@ -14,11 +14,11 @@ constexpr int kept_weights(const geometry &g, int columns) {
     return kept;
 }
 
-template <specification_of_kernel s>
+template <const specification_of_kernel &s>
 struct columns_of_thread {
     static constexpr problem_specification p = s.of;
     static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_of(s);
+    static constexpr geometry g = geometry_for<s>;
     using type = storage<p.type>;
     using sum_type = sum<p.type>;
     static constexpr int kept = kept_weights(g, c.columns);
@@ -290,7 +290,7 @@ struct columns_of_thread {
 };
 
 /// The rows of a thread's columns, which come one after the other by copies to shared memory.
-template <specification_of_kernel s>
+template <const specification_of_kernel &s>
 struct rows_ahead {
     using columns = columns_of_thread<s>;
     static constexpr cut c = s.cut_by;

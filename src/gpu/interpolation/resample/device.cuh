@@ -20,6 +20,11 @@ constexpr element read_type_of(const problem_specification &p) {
                                      : element::f32;
 }
 
+/// A kernel's specification is a template argument by reference: by value all of it would be
+/// in the names of all that is instantiated. Its geometry is evaluated once.
+template <const specification_of_kernel &s>
+constexpr geometry geometry_for = geometry_of(s);
+
 /// Rounded once, and 0 in place of -0: where all terms are 0 the sign would tell how many a
 /// kernel added.
 template <element type, int count>

@@ -16,11 +16,11 @@ __device__ __forceinline__ void meet() {
 }
 
 /// The sums of a thread's words, of the two positions of the walk that are open.
-template <specification_of_kernel s>
+template <const specification_of_kernel &s>
 struct words_of_thread {
     static constexpr problem_specification p = s.of;
     static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_of(s);
+    static constexpr geometry g = geometry_for<s>;
     static constexpr int vector = c.line_vector;
     using type = storage<p.type>;
     using sum_type = sum<p.type>;
@@ -192,14 +192,15 @@ struct words_of_thread {
 };
 
 /// The columns and positions of the middle axis that a thread takes from rows of sums.
-template <specification_of_kernel s>
+template <const specification_of_kernel &s>
 struct outputs_of_thread {
     static constexpr problem_specification p = s.of;
     static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_of(s);
+    static constexpr geometry g = geometry_for<s>;
     using type = storage<p.type>;
     using sum_type = sum<p.type>;
-    using rest = walk<rest_of_walk(s)>;
+    static constexpr specification_of_kernel for_rest = rest_of_walk(s);
+    using rest = walk<for_rest>;
 
     rest of[g.sets];
     bool active[g.sets];
@@ -250,12 +251,12 @@ struct outputs_of_thread {
     }
 };
 
-template <specification_of_kernel s>
+template <const specification_of_kernel &s>
 __device__ void resample_by_lines(const storage<s.of.type> *read,
         storage<s.of.type> *written, const tables<sum<s.of.type>> &map) {
     static constexpr problem_specification p = s.of;
     static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_of(s);
+    static constexpr geometry g = geometry_for<s>;
     using words = words_of_thread<s>;
     using sum_type = sum<p.type>;
 

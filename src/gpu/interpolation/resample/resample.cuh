@@ -8,12 +8,12 @@
 
 namespace gradnn::gpu::resample {
 
-template <specification_of_kernel s>
+template <const specification_of_kernel &s>
 __device__ void resample_of_threads(const storage<s.of.type> *read,
         storage<s.of.type> *written, const tables<sum<s.of.type>> &map) {
     static constexpr problem_specification p = s.of;
     static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_of(s);
+    static constexpr geometry g = geometry_for<s>;
     const unsigned number = blockIdx.x * c.threads + threadIdx.x;
     if (number >= g.items) return;
     unsigned rest = number;
@@ -51,7 +51,7 @@ __device__ void resample_of_threads(const storage<s.of.type> *read,
     of.run(at, map, read + vector * c.vector, 0, written + vector * c.vector);
 }
 
-template <specification_of_kernel s>
+template <const specification_of_kernel &s>
 __device__ void resample(const storage<s.of.type> *read,
         storage<s.of.type> *written, const tables<sum<s.of.type>> &map) {
     wait_and_let_later_work_start();

@@ -19,11 +19,11 @@ __device__ __forceinline__ void move_to_outer(
     }
 }
 
-template <specification_of_kernel s>
+template <const specification_of_kernel &s>
 struct tile_of_block {
     static constexpr problem_specification p = s.of;
     static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_of(s);
+    static constexpr geometry g = geometry_for<s>;
     static constexpr bool walks = p.walk.is_there();
     static constexpr axis first_axis = walks ? p.walk : p.column;
     using type = storage<p.type>;

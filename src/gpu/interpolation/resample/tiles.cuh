@@ -19,12 +19,12 @@ __device__ __forceinline__ constexpr int rest_of(int item, int items) {
 }
 
 /// The lanes of a thread, whose columns it keeps from tile to tile.
-template <specification_of_kernel s>
+template <const specification_of_kernel &s>
 struct lanes_of_thread {
     using tile = tile_of_block<s>;
     static constexpr problem_specification p = s.of;
     static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_of(s);
+    static constexpr geometry g = geometry_for<s>;
     using type = storage<p.type>;
     using sum_type = sum<p.type>;
     using walk_of_lane = walk<s>;
@@ -120,7 +120,7 @@ struct lanes_of_thread {
 };
 
 /// The second pass: the sums of the other axes, from those of the columns.
-template <specification_of_kernel s>
+template <const specification_of_kernel &s>
 __device__ __forceinline__ void add_up_lines(
         const tile_of_block<s> &at, const tables<sum<s.of.type>> &map) {
     static constexpr problem_specification p = s.of;
@@ -130,7 +130,7 @@ __device__ __forceinline__ void add_up_lines(
     constexpr int lanes = second.of.inner / c.line_vector;
     constexpr int items = c.planes * c.parts * p.middle.written;
     storage<p.type> *const to = at.destination();
-    const int planes = least(c.planes, geometry_of(s).outers - at.outer);
+    const int planes = least(c.planes, geometry_for<s>.outers - at.outer);
     for (int number = static_cast<int>(threadIdx.x); number < lanes * items;
             number += c.threads) {
         const int inner = number % lanes * c.line_vector;
@@ -138,7 +138,7 @@ __device__ __forceinline__ void add_up_lines(
         const int rest = rest_of<c>(number / lanes, items);
         if (plane >= planes) continue;
         typename walk<second>::item item {rest % p.middle.written, 0, 0};
-        item.begin = at.strip * geometry_of(s).tile_written
+        item.begin = at.strip * geometry_for<s>.tile_written
                 + rest / p.middle.written * c.strip;
         item.end = least(item.begin + c.strip, p.walk.written);
         if (item.begin >= p.walk.written) continue;
@@ -163,12 +163,12 @@ __device__ __forceinline__ void keep(
 }
 
 /// The maps of walk and middle in shared memory; a __syncthreads is to follow.
-template <specification_of_kernel s>
+template <const specification_of_kernel &s>
 __device__ __forceinline__ tables<sum<s.of.type>> tables_of_block(
         const tables<sum<s.of.type>> &map) {
     static constexpr problem_specification p = s.of;
     tables<sum<p.type>> near = map;
-    if constexpr (geometry_of(s).table_bytes > 0) {
+    if constexpr (geometry_for<s>.table_bytes > 0) {
         char *to = jit::dynamic_shared() + barrier_bytes;
         constexpr int threads = s.cut_by.threads;
         if constexpr (p.walk.is_there()) {
@@ -184,11 +184,11 @@ __device__ __forceinline__ tables<sum<s.of.type>> tables_of_block(
     return near;
 }
 
-template <specification_of_kernel s>
+template <const specification_of_kernel &s>
 __device__ void resample_of_tiles(const storage<s.of.type> *read,
         storage<s.of.type> *written, const tables<sum<s.of.type>> &map) {
     static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_of(s);
+    static constexpr geometry g = geometry_for<s>;
     using tile = tile_of_block<s>;
     // Every block has neighbouring tiles.
     const auto first_of = [](unsigned block) {

@@ -6,12 +6,12 @@
 
 namespace gradnn::gpu::resample {
 
-template <specification_of_kernel s>
+template <const specification_of_kernel &s>
 struct walk {
     using columns = columns_of_thread<s>;
     static constexpr problem_specification p = s.of;
     static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_of(s);
+    static constexpr geometry g = geometry_for<s>;
     static constexpr period repeats = period_of(p.rows);
     using type = storage<p.type>;
     using read_type = storage<read_type_of(p)>;
