@@ -6,6 +6,7 @@
 #include <string>
 
 #include "gpu/kernels.hpp"
+#include "gpu/runtime/device.hpp"
 
 namespace gradnn::gpu {
 
@@ -20,5 +21,13 @@ rule<convolution_problem> f64_yields;
 rule<convolution_problem> wide_weights_yields;
 rule<convolution_problem> cudnn_yields;
 rule<convolution_problem> direct_yields;
+
+inline std::string reason_if(bool yields, const char *reason) {
+    return yields ? reason : std::string();
+}
+
+inline int multiprocessors_of(const compile_options &options) {
+    return properties_of(static_cast<int>(options.device)).multiprocessors;
+}
 
 } // namespace gradnn::gpu

@@ -11,7 +11,6 @@
 #include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/narrow_groups/shape.hpp"
 #include "gpu/device/rounding.hpp"
-#include "gpu/runtime/device.hpp"
 
 namespace gradnn::gpu {
 
@@ -60,9 +59,7 @@ double cycles_without_col2im(const convolution_problem &problem,
     if (mapping) {
         const auto choice = implicit_gemm::choose_tile(*tiles, mapping->problem,
                 multiprocessors, convolution_workspace_limit(options));
-        // A tile that is mostly idle is refused.
-        if (choice.tile != nullptr && choice.useful >= tiles->least_useful)
-            cycles = std::min(cycles, choice.cycles);
+        if (choice.tile != nullptr) cycles = std::min(cycles, choice.cycles);
     } else {
         const double rate = bytes == 8 ? 81 : bytes == 4 ? 134 : 800;
         cycles = std::min(cycles,
@@ -78,33 +75,27 @@ double cycles_without_col2im(const convolution_problem &problem,
             / col2im::memory_rate;
 }
 
-/// Whether gpu_few_channels takes the problem and is faster: rows in NCX, which it reads
-/// where they lie, and windows of many taps with strides, where it multiplies much for
-/// each load.
+/// Whether gpu_few_channels is faster: in rows of NCX, which it reads where they lie, and in
+/// windows of many taps with strides, where it multiplies much for each load.
 bool is_for_few_channels(
         const convolution_problem &problem, const compile_options &options) {
-    if (!has_few_channels(problem, options) || leaves_lanes_idle(problem))
+    if (problem.src.type != detail::data_type::f32 || problem.src.dims[1] > 4
+            || std::ranges::max(problem.dilations) > 1
+            || !few_channels_yields(problem, options).empty())
         return false;
-    for (const int64_t dilation : problem.dilations)
-        if (dilation != 1) return false;
     const auto &weights = problem.weights.dims;
     const bool is_line = problem.src.dims[2] == 1 && problem.src.dims[3] == 1;
-    return is_line ? is_ncx(problem.dst)
+    return is_line ? problem.dst.strides[1] > 1
                    : problem.strides[2] > 1
                     && weights[3] * weights[4] * weights[5] >= 32;
 }
 
 } // namespace
 
-// Gradients of src of one group by gradnn bench --every-kernel (H100, dc6f57a): 300, of
-// which 266 are of bench/sweep's seed 803 with 16 to 120 MB, and 42 of bench/cases.json.
-// The estimate of col2im is off by 12 %, that of the other kernels by a factor of 1.6.
-// With the margin below the choice takes 1.05 (f32), 1.06 (f64) and 1.05 (16 bits) times
-// as long as the faster kernel. It is the slower one in
-// first_3x3 in 16 bits (1.05 to 1.18 times), resnet_56_256_512_1x1_s2 (1.02 to 1.08) and
-// one random problem, 80x84x290 to 64, 3x3, stride 3, f32 (1.3). gpu_few_channels takes 120
-// us in audio_first NCX where gpu_col2im takes 364, 748 and 918 in resnet_stem NXC, 892
-// and 344 in first_3x3 NXC.
+// In 300 gradients of src the estimate of col2im is off by 12 %, that of the other kernels by
+// a factor of 1.6. With the margin below the choice takes 1.05 times as long as the faster
+// kernel. gpu_few_channels takes 120 us in audio_first NCX where gpu_col2im takes 364 (H100,
+// dc6f57a).
 std::string col2im_yields(
         const convolution_problem &problem, const compile_options &options) {
     std::string refusal;
@@ -113,8 +104,7 @@ std::string col2im_yields(
     if (is_matrix_product(problem)) return "nothing is added in a product";
     if (is_for_few_channels(problem, options))
         return "plain products were faster in such rows and windows";
-    const int multiprocessors
-            = properties_of(static_cast<int>(options.device)).multiprocessors;
+    const int multiprocessors = multiprocessors_of(options);
     const double others
             = cycles_without_col2im(problem, options, *cut, multiprocessors);
     constexpr double margin = 0.85;

@@ -9,8 +9,14 @@ double rounded_up(int64_t count, int64_t multiple);
 
 double elements_of(const detail::tensor_view &tensor);
 
-/// In NCX, of more channels than one.
-bool is_ncx(const detail::tensor_view &tensor);
+bool is_of_weights(const convolution_problem &problem);
+
+bool is_to_src(const convolution_problem &problem);
+
+/// Whether src and dst have neighbouring channels, or one.
+bool are_channels_last(const convolution_problem &problem);
+
+int64_t positions_of(const detail::tensor_view &tensor);
 
 /// Of one group, a window of one point: a product of matrices where they lie.
 bool is_matrix_product(const convolution_problem &problem);
@@ -23,12 +29,5 @@ int64_t terms_of_data(const convolution_problem &problem);
 constexpr int64_t most_cudnn_terms(detail::data_type type) {
     return type == detail::data_type::f64 ? 65536 : 12288;
 }
-
-/// A gradient of src in strict f32 of at most 4 channels.
-bool has_few_channels(
-        const convolution_problem &problem, const compile_options &options);
-
-/// Whether planes are so small that most of gpu_few_channels' lanes have nothing to do.
-bool leaves_lanes_idle(const convolution_problem &problem);
 
 } // namespace gradnn::gpu

@@ -24,6 +24,7 @@
 #include <string>
 
 #include "base/text.hpp"
+#include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/narrow_groups/shape.hpp"
 #include "gpu/convolution/operands.hpp"
@@ -318,8 +319,7 @@ private:
 /// of them, or columns, that most of a thread or a warp would have nothing to
 /// do.
 bool takes_planes(const convolution_problem &problem) {
-    const bool to_src
-            = problem.direction == convolution_direction::backward_data;
+    const bool to_src = is_to_src(problem);
     const tensor_view &written = to_src ? problem.src : problem.dst;
     const int64_t rows
             = ceil_div(written.dims[3], to_src ? problem.strides[1] : 1);
@@ -342,8 +342,7 @@ std::string reason_against(const convolution_problem &problem) {
             return "takes less than 2^26 groups times taps; " + given(problem);
         window *= weights[i + 3];
     }
-    const bool to_src
-            = problem.direction == convolution_direction::backward_data;
+    const bool to_src = is_to_src(problem);
     const int64_t chain = window / weights[0] * weights[to_src ? 1 : 2];
     if (problem.direction != convolution_direction::backward_weights
             && chain > longest_data_chain)
@@ -354,8 +353,7 @@ std::string reason_against(const convolution_problem &problem) {
     return {};
 }
 
-} // namespace
-
+/// Whether a tensor of NXC is read where it lies.
 bool reads_channels_last(const tensor_view &tensor) {
     if (tensor.strides[1] != 1) return false;
     for (const size_t axis : {0U, 2U, 3U, 4U})
@@ -363,6 +361,8 @@ bool reads_channels_last(const tensor_view &tensor) {
             return false;
     return true;
 }
+
+} // namespace
 
 plan_or_refusal make(
         const convolution_problem &problem, const compile_options &options) {

@@ -10,7 +10,6 @@
 
 namespace gradnn::detail {
 struct convolution_problem;
-struct tensor_view;
 } // namespace gradnn::detail
 
 namespace gradnn::gpu::narrow_groups {
@@ -123,9 +122,6 @@ inline int64_t gathered_weights(const problem_shape &shape) {
         count *= axis.kernel;
     return count;
 }
-
-/// Whether a tensor of NXC is read where it lies (narrow_groups.cpp).
-bool reads_channels_last(const detail::tensor_view &);
 
 // One file each. The types are the problem's, and src and dst those that the kernels are
 // given; the workspace is of the type of sums, at a multiple of 16 bytes.
