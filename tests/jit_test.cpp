@@ -165,9 +165,7 @@ TEST_F(jit, loads_a_kernel_once) {
     EXPECT_EQ(log.count("compiled by NVRTC"), 1U) << log.lines();
     EXPECT_EQ(first->from, gpu::jit::compiled_kernel::origin::compiled);
     EXPECT_GT(first->registers, 0);
-    EXPECT_EQ(first->most_threads, 128);
     EXPECT_EQ(first->local_bytes, 0U);
-    EXPECT_GT(first->seconds, 0.0);
     const auto other
             = gpu::jit::load(scaling_kernel("6"), without_disk()).kernel;
     ASSERT_TRUE(other);
@@ -271,7 +269,6 @@ TEST_F(jit, takes_a_kernel_from_the_disk_in_the_next_process) {
     EXPECT_EQ(made->from, gpu::jit::compiled_kernel::origin::compiled);
     EXPECT_EQ(read->from, gpu::jit::compiled_kernel::origin::disk);
     EXPECT_EQ(read->registers, made->registers);
-    EXPECT_LT(read->seconds, made->seconds);
     EXPECT_EQ(log.count("from the disk"), 1U) << log.lines();
 }
 

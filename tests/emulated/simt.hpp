@@ -199,9 +199,6 @@ inline void *__cvta_shared_to_generic(size_t address) {
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned bits) {
     return static_cast<unsigned>((uint64_t {high} << 32 | low) >> (bits & 31));
 }
-inline unsigned __umulhi(unsigned a, unsigned b) {
-    return static_cast<unsigned>(uint64_t {a} * b >> 32);
-}
 /// Of two numbers in one word.
 inline __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
     const float2 x = __half22float2(a);

@@ -1,13 +1,7 @@
 // How the kernels of the bias gradient load and add, so that much is in flight and
-// no plain sum is a long one.
-//
-// What bounds them is how much a multiprocessor has in flight (about 64 KB by
-// latency times rate): a thread issues a batch of 16-byte loads before it adds
-// the first, also over the ends of rows. A batch is added as a tree, then to a
-// chain of batches, and chains to each other: those of a row and the partial
-// sums in a long_sum, those of columns one after the other, which are at most
-// some hundred, as all of the device's threads share its memory. So no plain sum
-// is a long one.
+// no plain sum is a long one (README.md). Chains of batches are added to each other: those
+// of a row and the partial sums in a long_sum, those of columns one after the other, which
+// are at most some hundred, as all of the device's threads share its memory.
 #pragma once
 
 #include "gpu/device/dtype.cuh"

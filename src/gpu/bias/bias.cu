@@ -1,18 +1,7 @@
-// The bias gradient: diff_bias[c] = sum over n and space of diff_dst.
-//
-// The first launch leaves partial sums in the workspace, one of two ways; a
-// second (final_kernel) adds them up:
-// - columns_kernel, where diff_dst is dense memory that repeats the channels
-//   every `period` elements (NXC; NCX with small planes, whose period is C
-//   times the plane): memory is a matrix of rows of lcm(period, vector)
-//   elements, a thread owns one 16-byte column of it and walks down the rows
-//   of its part, so that every element of the vector belongs to one channel
-//   however odd C is.
-// - rows_kernel, for all else (NCX, any strides): a warp sums runs of elements
-//   along the innermost axes of one channel.
-// diff_dst is read once, in contiguous pieces. Which elements a thread adds,
-// and in which order, follows from the shape and the device alone; sums of
-// threads and parts are added in order of their number. No atomics.
+// The bias gradient, diff_bias[c] = sum over n and space of diff_dst, in two launches: of
+// columns_kernel or rows_kernel, which leave partial sums in the workspace, and of
+// final_kernel, which adds these up in order of their number. README.md says which of the
+// two takes what.
 #include <optional>
 
 #include "gpu/bias/cut.hpp"
@@ -60,9 +49,7 @@ launched_plan::launches launches_of(const bias_problem &problem,
 
 plan_or_refusal make(
         const bias_problem &problem, const compile_options &options) {
-    // One wave, which leaves the final kernel room to start early. Three waves took up to
-    // 14 % longer on an H200, clusters that add up their sums without a final kernel up to
-    // 20 % (and 3 % less at best).
+    // One wave, which leaves the final kernel room to start early.
     const int64_t wave = (resident - 1)
             * int64_t {properties_of(static_cast<int>(options.device))
                                .multiprocessors};

@@ -38,11 +38,8 @@ inline int64_t parts_of(int64_t each, int64_t wave, int64_t most) {
     return best;
 }
 
-/// For columns_kernel: diff_dst as a matrix of `rows` of `row_elements`, in which channels
-/// repeat every `period`, of `run` elements each.
+/// For columns_kernel: diff_dst as a matrix of `rows` of `row_elements`.
 struct columns_cut {
-    int64_t period = 0;
-    int64_t run = 1;
     int64_t elements = 0;
     int64_t row_elements = 0;
     int64_t rows = 0;
@@ -74,6 +71,8 @@ inline int final_lanes(const partial_shape &shape) {
 inline std::optional<columns_cut> cut_columns(
         const detail::bias_problem &problem, int64_t wave) {
     columns_cut cut;
+    int64_t period = 0; // of the channels,
+    int64_t run = 1; // of so many elements each
     const auto &dims = problem.diff_dst.dims;
     const auto &strides = problem.diff_dst.strides;
     const int64_t channels = dims[1];
@@ -88,18 +87,17 @@ inline std::optional<columns_cut> cut_columns(
                   return true;
               };
     if (channels > 1 && strides[1] == 1 && dense_from(channels, {4, 3, 2, 0})) {
-        cut.period = channels;
-        cut.run = 1;
+        period = channels;
     } else if (space < 512 && dims[0] >= 4 && dense_from(1, {4, 3, 2, 1, 0})) {
-        cut.period = channels * space;
-        cut.run = space;
+        period = channels * space;
+        run = space;
     } else {
         return {};
     }
     cut.elements = dims[0] * channels * space;
     const int64_t bytes = detail::size_of(problem.diff_dst.type);
     const int64_t vector = 16 / bytes;
-    cut.row_elements = std::lcm(cut.period, vector);
+    cut.row_elements = std::lcm(period, vector);
     cut.rows = ceil_div(cut.elements, cut.row_elements);
     const int64_t vectors = cut.row_elements / vector;
     const int64_t column_blocks = ceil_div(vectors, threads);
@@ -112,8 +110,7 @@ inline std::optional<columns_cut> cut_columns(
             column_blocks, wave, ceil_div(cut.rows, cut.lanes * least));
     cut.partials = cut.parts * cut.row_elements;
     if (cut.partials >= int64_t {1} << 31) return {};
-    cut.sums = {
-            channels, cut.run, cut.partials / cut.period, cut.period, cut.run};
+    cut.sums = {channels, run, cut.partials / period, period, run};
     return cut;
 }
 

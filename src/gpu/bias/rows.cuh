@@ -4,7 +4,6 @@
 #include "gpu/bias/batches.cuh"
 #include "gpu/device/early_start.cuh"
 #include "gpu/device/long_sum.cuh"
-#include "gpu/device/warp.cuh"
 
 namespace gradnn::gpu::bias {
 
@@ -101,6 +100,15 @@ __device__ void add_items(const Type *diff_dst, const channel_shape &shape,
         total.add(sum_tree(of_chain));
     };
     add_words<Type, count>(walk.left, load, keep);
+}
+
+/// The sum of a warp's values, in every lane.
+template <typename Sum>
+__device__ __forceinline__ Sum sum_of_warp(Sum value) {
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2)
+        value += __shfl_xor_sync(0xffffffffU, value, distance);
+    return value;
 }
 
 /// A warp sums one part of one channel: partials[channel][part].

@@ -9,36 +9,8 @@
 
 namespace gradnn::gpu {
 
-/// 4, 8 or 16 bytes, both addresses at multiples of that.
-template <int bytes>
-__device__ __forceinline__ void copy_async(void *shared, const void *global) {
-    static_assert(bytes == 4 || bytes == 8 || bytes == 16);
-    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to),
-                 "l"(global), "n"(bytes)
-                 : "memory");
-}
-
-/// The same for 16 bytes that no other block of the SM reads: past its L1 cache.
-__device__ __forceinline__ void copy_async_past_l1(
-        void *shared, const void *global) {
-    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-    asm volatile(
-            "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global)
-            : "memory");
-}
-
-/// The same: the first `bytes` of them are copied, the rest become zeros.
-__device__ __forceinline__ void copy_async_up_to_16(
-        void *shared, const void *global, int bytes) {
-    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
-                 "l"(global), "r"(bytes)
-                 : "memory");
-}
-
-/// copy_async and copy_async_past_l1 if `wanted`, by a predicate and no branch:
-/// neighbouring copies without a branch between them cost the fewest instructions
+/// 4, 8 or 16 bytes, both addresses at multiples of that, if `wanted`: by a predicate and
+/// no branch. Neighbouring copies without a branch between them cost the fewest instructions
 /// (the compiler puts three that do nothing before each group of them).
 template <int bytes>
 __device__ __forceinline__ void copy_async_if(
@@ -53,6 +25,13 @@ __device__ __forceinline__ void copy_async_if(
                  "r"(to), "l"(global), "n"(bytes)
                  : "memory");
 }
+/// The same in any case.
+template <int bytes>
+__device__ __forceinline__ void copy_async(void *shared, const void *global) {
+    copy_async_if<bytes>(true, shared, global);
+}
+
+/// The same for 16 bytes that no other block of the SM reads: past its L1 cache.
 __device__ __forceinline__ void copy_async_past_l1_if(
         bool wanted, void *shared, const void *global) {
     const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -62,6 +41,19 @@ __device__ __forceinline__ void copy_async_past_l1_if(
                  "@wanted cp.async.cg.shared.global [%1], [%2], 16;\n\t"
                  "}" ::"r"(static_cast<uint32_t>(wanted)),
                  "r"(to), "l"(global)
+                 : "memory");
+}
+__device__ __forceinline__ void copy_async_past_l1(
+        void *shared, const void *global) {
+    copy_async_past_l1_if(true, shared, global);
+}
+
+/// The same: the first `bytes` of them are copied, the rest become zeros.
+__device__ __forceinline__ void copy_async_up_to_16(
+        void *shared, const void *global, int bytes) {
+    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
+                 "l"(global), "r"(bytes)
                  : "memory");
 }
 

@@ -2,8 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
-#include <utility>
+#include <type_traits>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -14,15 +13,7 @@ namespace gradnn::gpu {
 
 /// What sums of a type are kept in.
 template <typename Type>
-struct sum_type {
-    using type = float;
-};
-template <>
-struct sum_type<double> {
-    using type = double;
-};
-template <typename Type>
-using sum_of = typename sum_type<Type>::type;
+using sum_of = std::conditional_t<std::is_same_v<Type, double>, double, float>;
 
 __device__ inline float widen(float value) {
     return value;
@@ -62,29 +53,14 @@ __device__ __forceinline__ bool is_finite(Sum value) {
 
 /// So many bytes, loaded and stored by one instruction.
 template <int bytes>
-struct word;
-template <>
-struct word<2> {
-    using type = unsigned short;
-};
-template <>
-struct word<4> {
-    using type = unsigned int;
-};
-template <>
-struct word<8> {
-    using type = uint2;
-};
-template <>
-struct word<16> {
-    using type = uint4;
-};
+using word_of = std::conditional_t<bytes == 2, unsigned short,
+        std::conditional_t<bytes == 4, unsigned int,
+                std::conditional_t<bytes == 8, uint2, uint4>>>;
 
 /// `count` neighbouring elements in one word.
 template <typename Type, int count>
 struct pack {
-    using word_type =
-            typename word<static_cast<int>(sizeof(Type)) * count>::type;
+    using word_type = word_of<static_cast<int>(sizeof(Type)) * count>;
     static_assert(sizeof(word_type) == sizeof(Type) * count);
     word_type bits;
 

@@ -16,17 +16,13 @@ __device__ __forceinline__ void wait_for_earlier_work() {
 #endif
 }
 
-/// Lets the kernel after this one start where blocks of this one have ended.
-__device__ __forceinline__ void let_later_work_start() {
+/// Also lets the kernel after this one start where blocks of this one have ended, as most
+/// kernels do.
+__device__ __forceinline__ void wait_and_let_later_work_start() {
+    wait_for_earlier_work();
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
-}
-
-/// Both, as most kernels do.
-__device__ __forceinline__ void wait_and_let_later_work_start() {
-    wait_for_earlier_work();
-    let_later_work_start();
 }
 
 } // namespace gradnn::gpu

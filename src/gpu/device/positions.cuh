@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "gpu/device/divider.hpp"
+
 namespace gradnn::gpu {
 
 /// Whether a position is one of so many.
@@ -20,6 +22,13 @@ __device__ __forceinline__ int take(int &rest, int count) {
 __device__ __forceinline__ int take(uint32_t &rest, uint32_t count) {
     const uint32_t taken = rest % count;
     rest /= count;
+    return static_cast<int>(taken);
+}
+__device__ __forceinline__ int take(
+        uint32_t &rest, const exact_divider &divider) {
+    const uint32_t quotient = divider.quotient(rest);
+    const uint32_t taken = rest - quotient * divider.by;
+    rest = quotient;
     return static_cast<int>(taken);
 }
 /// Of any size; most numbers are small.

@@ -33,13 +33,10 @@ struct nvrtc_library {
     std::string path;
     std::vector<int> known; ///< architectures, ascending
     std::string missing;
-
-    /// A function of its header, by its name.
-    template <typename Function>
-    Function *find(const char *name) const {
-        return find_function<Function>(library, name);
-    }
 };
+
+/// A function of NVRTC's header.
+#define NVRTC(of, name) find_function<decltype(name)>((of).library, #name)
 
 /// The files to be tried, in this order.
 std::vector<std::string> candidates() {
@@ -86,7 +83,7 @@ std::string try_library(const std::string &path, nvrtc_library &found) {
     found = {};
     found.library = open_library(path, reason);
     if (found.library == nullptr) return reason;
-    const auto version = found.find<decltype(nvrtcVersion)>("nvrtcVersion");
+    const auto version = NVRTC(found, nvrtcVersion);
     int driver = 0;
     static_cast<void>(cudaDriverGetVersion(&driver));
     if (version == nullptr)
@@ -101,11 +98,9 @@ std::string try_library(const std::string &path, nvrtc_library &found) {
                 ") does not load");
     if (reason.empty()) {
         int count = 0;
-        found.find<decltype(nvrtcGetNumSupportedArchs)>(
-                "nvrtcGetNumSupportedArchs")(&count);
+        NVRTC(found, nvrtcGetNumSupportedArchs)(&count);
         found.known.resize(static_cast<size_t>(count));
-        found.find<decltype(nvrtcGetSupportedArchs)>("nvrtcGetSupportedArchs")(
-                found.known.data());
+        NVRTC(found, nvrtcGetSupportedArchs)(found.known.data());
         std::sort(found.known.begin(), found.known.end());
         found.path = file_of(reinterpret_cast<const void *>(version));
         if (!found.known.empty()) return {};
@@ -165,13 +160,12 @@ std::string dotted(int architecture) {
 }
 
 /// What NVRTC has of a program: its log, its code.
-template <typename Size, typename Get>
-std::string text_of_program(
-        nvrtcProgram program, const char *size, const char *get) {
+std::string text_of_program(nvrtcProgram program,
+        decltype(nvrtcGetPTXSize) *size, decltype(nvrtcGetPTX) *get) {
     size_t bytes = 0;
-    nvrtc().find<Size>(size)(program, &bytes);
+    size(program, &bytes);
     std::string result(bytes, '\0');
-    nvrtc().find<Get>(get)(program, result.data());
+    get(program, result.data());
     return result;
 }
 
@@ -245,35 +239,30 @@ compiled_code compile(const compilation &what) {
         given.push_back(option.c_str());
 
     nvrtcProgram program = nullptr;
-    nvrtcResult result = library.find<decltype(nvrtcCreateProgram)>(
-            "nvrtcCreateProgram")(&program, text_of_source, what.source.c_str(),
+    nvrtcResult result = NVRTC(library, nvrtcCreateProgram)(&program,
+            text_of_source, std::string(what.source).c_str(),
             static_cast<int>(names.size()), texts.data(), names.data());
     if (result == NVRTC_SUCCESS)
-        result = library.find<decltype(nvrtcCompileProgram)>(
-                "nvrtcCompileProgram")(
+        result = NVRTC(library, nvrtcCompileProgram)(
                 program, static_cast<int>(given.size()), given.data());
     compiled_code made;
     if (result != NVRTC_SUCCESS) {
         made.refusal = text("NVRTC ", version_text(), " does not compile ",
                 what.source, " for ", target, ": ",
-                library.find<decltype(nvrtcGetErrorString)>(
-                        "nvrtcGetErrorString")(result));
+                NVRTC(library, nvrtcGetErrorString)(result));
         if (program != nullptr)
             made.refusal += "; "
-                    + text_of_program<decltype(nvrtcGetProgramLogSize),
-                            decltype(nvrtcGetProgramLog)>(program,
-                            "nvrtcGetProgramLogSize", "nvrtcGetProgramLog");
+                    + text_of_program(program,
+                            NVRTC(library, nvrtcGetProgramLogSize),
+                            NVRTC(library, nvrtcGetProgramLog));
     } else if (target[0] == 's') {
-        made.code = text_of_program<decltype(nvrtcGetCUBINSize),
-                decltype(nvrtcGetCUBIN)>(
-                program, "nvrtcGetCUBINSize", "nvrtcGetCUBIN");
+        made.code = text_of_program(program, NVRTC(library, nvrtcGetCUBINSize),
+                NVRTC(library, nvrtcGetCUBIN));
     } else {
-        made.code = text_of_program<decltype(nvrtcGetPTXSize),
-                decltype(nvrtcGetPTX)>(
-                program, "nvrtcGetPTXSize", "nvrtcGetPTX");
+        made.code = text_of_program(program, NVRTC(library, nvrtcGetPTXSize),
+                NVRTC(library, nvrtcGetPTX));
     }
-    library.find<decltype(nvrtcDestroyProgram)>("nvrtcDestroyProgram")(
-            &program);
+    NVRTC(library, nvrtcDestroyProgram)(&program);
     return made;
 }
 

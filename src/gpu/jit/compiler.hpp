@@ -33,10 +33,19 @@ std::string library_path();
 /// Why available() is false, and what to install.
 std::string missing_reason();
 
-/// What NVRTC is asked to compile.
-struct compilation {
-    std::string source; ///< an embedded one's path, or specification_name
+struct kernel_request {
+    /// An embedded source by its path below src
+    /// ("gpu/convolution/sliding/data.cuh"), or specification_name: the
+    /// specification is the whole program.
+    std::string_view source;
+    /// The text of the header "specification.hpp", which the source includes.
     std::string specification;
+    /// The name of the __global__ function, which is extern "C".
+    const char *entry = nullptr;
+};
+
+/// What NVRTC is asked to compile.
+struct compilation : kernel_request {
     int architecture = 0; ///< 90 for compute capability 9.0
     bool with_lines = false; ///< for debuggers and profilers
     /// "sm_90", or "compute_90" where NVRTC does not know the architecture: the

@@ -11,9 +11,7 @@
 
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "gpu/jit/compiler.hpp"
 #include "gpu/jit/disk_cache.hpp"
-#include "gpu/runtime/residency.hpp"
 
 namespace gradnn::gpu::jit {
 
@@ -39,19 +37,19 @@ known_kernels &known() {
 }
 
 /// All that the machine code follows from.
-std::string key_of(const kernel_request &request, const compilation &what) {
+std::string key_of(const compilation &what) {
     static const std::string sources = [] {
         std::string all;
         for (const auto &[path, contents] : embedded_sources())
             all += text(path, '\n', contents);
         return digest_of(all);
     }();
-    std::string key = text("source ", request.source, ' ', sources, "\nentry ",
-            request.entry, "\narchitecture ", what.architecture, "\nNVRTC ",
+    std::string key = text("source ", what.source, ' ', sources, "\nentry ",
+            what.entry, "\narchitecture ", what.architecture, "\nNVRTC ",
             version_text());
     for (const std::string &option : what.options())
         key += ' ' + option;
-    return text(key, "\nspecification\n", request.specification);
+    return text(key, "\nspecification\n", what.specification);
 }
 
 #if CUDART_VERSION >= 12080
@@ -97,12 +95,12 @@ std::string dump_folder() {
 }
 
 /// Writes sources, key and code of a kernel for people and tools.
-void dump(const kernel_request &request, const compilation &what,
-        const std::string &key, const std::string &code) {
+void dump(const compilation &what, const std::string &key,
+        const std::string &code) {
     if (dump_folder().empty()) return;
     namespace fs = std::filesystem;
-    const fs::path folder = fs::path(dump_folder())
-            / text(request.entry, '_', digest_of(key));
+    const fs::path folder
+            = fs::path(dump_folder()) / text(what.entry, '_', digest_of(key));
     const auto write = [&](std::string_view name, std::string_view contents) {
         const fs::path path = folder / name;
         fs::create_directories(path.parent_path());
@@ -152,9 +150,8 @@ void log_outcome(const kernel_request &request,
 }
 
 /// From the disk, or compiled. The device is current.
-kernel_or_refusal make(const kernel_request &request, const compilation &what,
-        const std::string &key, const std::string &folder) {
-    const auto start = std::chrono::steady_clock::now();
+kernel_or_refusal make(const compilation &what, const std::string &key,
+        const std::string &folder) {
     auto made = std::make_shared<compiled_kernel>();
     std::string code;
     if (auto kept = read_cached(folder, key)) {
@@ -166,18 +163,16 @@ kernel_or_refusal make(const kernel_request &request, const compilation &what,
         code = std::move(compiled.code);
         write_cached(folder, key, code);
     }
-    made->seconds = detail::milliseconds_since(start) / 1000.0;
-    dump(request, what, key, code);
+    dump(what, key, code);
     try {
-        made->function = function_of(load_library(code), request.entry);
+        made->function = function_of(load_library(code), what.entry);
         const auto attributes = attributes_on_device(made->function);
         made->registers = attributes.numRegs;
         made->local_bytes = attributes.localSizeBytes;
         made->static_shared_bytes = attributes.sharedSizeBytes;
-        made->most_threads = attributes.maxThreadsPerBlock;
     } catch (const error &failure) {
         if (failure.status == status::out_of_memory) throw;
-        return {nullptr, text(request.source, ": ", failure.what())};
+        return {nullptr, text(what.source, ": ", failure.what())};
     }
     return {std::move(made), {}};
 }
@@ -195,9 +190,9 @@ kernel_or_refusal load(
     if (!available()) return {nullptr, missing_reason()};
     const auto device = static_cast<int>(options.device);
     const device_properties &properties = properties_of(device);
-    const compilation what {std::string(request.source), request.specification,
-            10 * properties.major + properties.minor, !dump_folder().empty()};
-    const std::string key = key_of(request, what);
+    const compilation what {request, 10 * properties.major + properties.minor,
+            !dump_folder().empty()};
+    const std::string key = key_of(what);
 
     const allocation_guard current(device);
     std::shared_ptr<known_kernel> entry;
@@ -214,7 +209,7 @@ kernel_or_refusal load(
         attributes_on_device(made.kernel->function);
     } else if (made.refusal.empty()) {
         const auto start = std::chrono::steady_clock::now();
-        made = make(request, what, key, options.kernel_cache);
+        made = make(what, key, options.kernel_cache);
         log_outcome(request, options, made, detail::milliseconds_since(start));
     }
     return made;

@@ -5,23 +5,12 @@
 #include <cstddef>
 #include <memory>
 #include <string>
-#include <string_view>
 
+#include "gpu/jit/compiler.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "kernel/kernel.hpp"
 
 namespace gradnn::gpu::jit {
-
-struct kernel_request {
-    /// An embedded source by its path below src
-    /// ("gpu/convolution/sliding/data.cuh"), or specification_name: the
-    /// specification is the whole program.
-    std::string_view source;
-    /// The text of the header "specification.hpp", which the source includes.
-    std::string specification;
-    /// The name of the __global__ function, which is extern "C".
-    const char *entry;
-};
 
 /// Stays loaded for the life of the process.
 struct compiled_kernel {
@@ -31,10 +20,8 @@ struct compiled_kernel {
     int registers = 0; ///< of a thread
     size_t local_bytes = 0; ///< of a thread: what was spilled, and arrays
     size_t static_shared_bytes = 0; ///< of a block
-    int most_threads = 0; ///< of a block
     enum class origin { compiled, disk };
     origin from = origin::compiled;
-    double seconds = 0.0; ///< that compiling took, or reading
 };
 
 struct kernel_or_refusal {
@@ -61,9 +48,9 @@ template <typename... Arguments>
 void launch_early(const char *name, const compiled_kernel &kernel,
         launch_size grid, launch_size block, size_t shared_bytes,
         const launch_stream &stream, Arguments... arguments) {
-    void *pointers[] = {static_cast<void *>(&arguments)..., nullptr};
-    launch_early_by_address(
-            name, kernel.function, grid, block, shared_bytes, stream, pointers);
+    void *pointers[] = {static_cast<void *>(&arguments)...};
+    const early_launch launch(grid, block, shared_bytes, stream);
+    check(cudaLaunchKernelExC(&launch, kernel.function, pointers), name);
 }
 
 } // namespace gradnn::gpu::jit

@@ -2,11 +2,11 @@
 // Plain host arithmetic.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "gpu/device/divider.hpp"
-#include "gpu/device/shared_out.hpp"
 #include "gpu/runtime/copy.hpp"
 
 namespace gradnn::gpu::copies {
@@ -45,6 +45,32 @@ shape arrange(const strided_copy &problem);
 /// Zeros between what is copied, so that `elements` from the first of dst on are
 /// written; false where they are not all between the rows of axis 0.
 bool fill_gaps(shape &of, int64_t elements);
+
+/// A rectangle of cells shared out among the threads of a block.
+/// Neighbouring threads have neighbouring cells of a row, and a thread stays in a few
+/// columns: it has (x + i * x_step, y + j * y_step).
+struct shared_out {
+    exact_divider x_step;
+    int32_t y_step = 1;
+
+    shared_out() = default;
+    shared_out(int64_t width, int64_t threads)
+        : x_step(std::min(width, threads)),
+          y_step(static_cast<int32_t>(threads / x_step.by)) {}
+};
+
+/// The first cell of a thread; x is beyond any rectangle where it has none.
+struct cells_of_thread {
+    int x, y;
+
+    __host__ __device__ cells_of_thread(
+            const shared_out &cells, unsigned thread)
+        : y(static_cast<int>(cells.x_step.quotient(thread))) {
+        constexpr int beyond = 1 << 28;
+        const auto across = static_cast<unsigned>(y) * cells.x_step.by;
+        x = y < cells.y_step ? static_cast<int>(thread - across) : beyond;
+    }
+};
 
 /// Lines of a tile, which are numbered along axis 0 (rows) or 1 (columns), then along
 /// axis 2, shared out among the threads: how a thread gets to its next one.

@@ -6,7 +6,6 @@
 
 #include "gpu/device/async_copy.cuh"
 #include "gpu/device/early_start.cuh"
-#include "gpu/device/shared_out.hpp"
 #include "gpu/runtime/copy_shape.hpp"
 
 namespace gradnn::gpu::copies {

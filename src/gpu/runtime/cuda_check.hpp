@@ -18,15 +18,8 @@ namespace gradnn::gpu {
         cudaError_t result, const std::string &call, size_t bytes = 0);
 
 /// Nothing for cudaSuccess, fail() otherwise. `call` is what was called:
-/// "cudaStreamSynchronize", or for a launch the kernel's name.
-inline void check(cudaError_t result, const char *call) {
-    if (result != cudaSuccess) [[unlikely]]
-        fail(result, call);
-}
-
-/// The same for a call that allocates `bytes`.
-inline void check_allocation(
-        cudaError_t result, const char *call, size_t bytes) {
+/// "cudaStreamSynchronize", or for a launch the kernel's name. `bytes`: that it allocates.
+inline void check(cudaError_t result, const char *call, size_t bytes = 0) {
     if (result != cudaSuccess) [[unlikely]]
         fail(result, call, bytes);
 }

@@ -40,7 +40,7 @@ void *gpu_engine::allocate(size_t bytes, detail::stream_impl &stream) const {
                 device_memory, device, bytes, queue, "workspace");
     const allocation_guard current(device);
     void *pointer = nullptr;
-    check_allocation(cudaMallocAsync(&pointer, bytes, queue),
+    check(cudaMallocAsync(&pointer, bytes, queue),
             "workspace (cudaMallocAsync)", bytes);
     return pointer;
 }
@@ -98,8 +98,8 @@ std::string gpu_engine::check_pointer(const void *pointer) const {
 
 namespace {
 
-cudaStream_t make_stream(size_t device) {
-    const device_guard current(static_cast<int>(device));
+cudaStream_t make_stream(int device) {
+    const device_guard current(device);
     cudaStream_t made = nullptr;
     check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking),
             "cudaStreamCreateWithFlags");
@@ -134,19 +134,12 @@ struct event_clock final : detail::step_clock {
 } // namespace
 
 gpu_stream::gpu_stream(std::shared_ptr<const detail::engine_impl> aengine,
-        cudaStream_t stream, bool is_owned)
+        std::optional<cudaStream_t> callers)
     : stream_impl(std::move(aengine)),
       device(static_cast<int>(engine->index)),
-      handle(stream),
-      owned(is_owned),
+      handle(callers ? *callers : make_stream(device)),
+      owned(!callers),
       early_starts(can_start_early(device)) {}
-
-gpu_stream::gpu_stream(std::shared_ptr<const detail::engine_impl> aengine)
-    : gpu_stream(aengine, make_stream(aengine->index), true) {}
-
-gpu_stream::gpu_stream(std::shared_ptr<const detail::engine_impl> aengine,
-        cudaStream_t callers)
-    : gpu_stream(std::move(aengine), callers, false) {}
 
 gpu_stream::~gpu_stream() {
     captured = false;
@@ -198,11 +191,6 @@ void gpu_stream::refuse_in_capture(const char *what) const {
         throw error(status::invalid_arguments,
                 text("the stream is being captured and cannot ", what,
                         " now; execute once on it before the capture"));
-}
-
-void begin_launches(detail::stream_impl &stream) {
-    gpu_stream &queue = as_gpu(stream);
-    if (!queue.captured) queue.captured = queue.is_capturing();
 }
 
 } // namespace gradnn::gpu

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,11 +37,9 @@ struct gpu_engine final : detail::engine_impl {
 
 /// A CUDA stream of the caller's, or one of its own.
 struct gpu_stream final : detail::stream_impl {
-    /// A new non-blocking CUDA stream.
-    explicit gpu_stream(std::shared_ptr<const detail::engine_impl> engine);
-    /// The caller's, which must outlive this object.
-    gpu_stream(std::shared_ptr<const detail::engine_impl> engine,
-            cudaStream_t callers);
+    /// The caller's, which must outlive this object, or a new non-blocking one.
+    explicit gpu_stream(std::shared_ptr<const detail::engine_impl> engine,
+            std::optional<cudaStream_t> callers = std::nullopt);
     ~gpu_stream() override;
 
     /// Refuses while the stream is captured, which waiting would break.
@@ -67,9 +66,6 @@ struct gpu_stream final : detail::stream_impl {
     std::vector<void *> retired;
 
 private:
-    gpu_stream(std::shared_ptr<const detail::engine_impl> engine,
-            cudaStream_t stream, bool is_owned);
-
     void *spare_ = nullptr;
     size_t spare_bytes_ = 0;
 };
@@ -78,13 +74,5 @@ private:
 inline gpu_stream &as_gpu(detail::stream_impl &stream) {
     return static_cast<gpu_stream &>(stream);
 }
-
-inline int device_of(detail::stream_impl &stream) {
-    return as_gpu(stream).device;
-}
-
-/// Notes, before launches, whether the stream is captured. The device must be
-/// current.
-void begin_launches(detail::stream_impl &stream);
 
 } // namespace gradnn::gpu

@@ -30,19 +30,21 @@ struct launch_stream {
 };
 
 /// Stands at the head of every plan's execute: makes the stream's device the
-/// current one until the end of the scope, and has the CUDA stream.
+/// current one until the end of the scope, notes whether the stream is captured, and has
+/// the CUDA stream.
 class launch_scope {
 public:
     explicit launch_scope(detail::stream_impl &stream)
-        : current_(device_of(stream)), stream_(stream) {
-        begin_launches(stream);
+        : stream_(stream), current_(stream_.device) {
+        gpu_stream &queue = as_gpu(stream);
+        if (!queue.captured) queue.captured = queue.is_capturing();
     }
 
     const launch_stream &stream() const { return stream_; }
 
 private:
-    device_guard current_;
     launch_stream stream_;
+    device_guard current_;
 };
 
 /// Whether an address is a multiple of so many bytes.
@@ -76,23 +78,19 @@ inline int64_t blocks_for(int64_t elements, int64_t threads) {
     return std::min<int64_t>(ceil_div(elements, threads), 1 << 20);
 }
 
-/// What launch_early does, for a kernel by its address or cudaKernel_t, and the
-/// addresses of arguments of its types.
-inline void launch_early_by_address(const char *name, const void *kernel,
-        launch_size grid, launch_size block, size_t shared_bytes,
-        const launch_stream &stream, void **arguments) {
+/// A launch that may start before what was submitted ahead of it is done.
+struct early_launch : cudaLaunchConfig_t {
     cudaLaunchAttribute early {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config {};
-    config.gridDim = grid;
-    config.blockDim = block;
-    config.dynamicSmemBytes = shared_bytes;
-    config.stream = stream;
-    config.attrs = &early;
-    config.numAttrs = stream.early_starts ? 1 : 0;
-    check(cudaLaunchKernelExC(&config, kernel, arguments), name);
-}
+
+    early_launch(launch_size grid, launch_size block, size_t shared_bytes,
+            const launch_stream &stream)
+        : cudaLaunchConfig_t {grid, block, shared_bytes, stream, &early,
+                stream.early_starts ? 1U : 0U} {
+        early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        early.val.programmaticStreamSerializationAllowed = 1;
+    }
+    early_launch(const early_launch &) = delete;
+};
 
 /// Launches a kernel; a failed launch becomes gradnn::error with `name`. The
 /// device must be current (launch_scope). Arguments are converted to the
@@ -101,30 +99,22 @@ template <typename... Parameters, typename... Arguments>
 void launch(const char *name, void (*kernel)(Parameters...), launch_size grid,
         launch_size block, size_t shared_bytes, cudaStream_t stream,
         Arguments &&...arguments) {
-    static_assert(sizeof...(Parameters) == sizeof...(Arguments));
-    const auto call = [&](Parameters... parameters) {
-        // At least one element, for kernels without parameters.
-        void *pointers[] = {static_cast<void *>(&parameters)..., nullptr};
-        check(cudaLaunchKernel(reinterpret_cast<const void *>(kernel), grid,
-                      block, pointers, shared_bytes, stream),
-                name);
-    };
-    call(std::forward<Arguments>(arguments)...);
+    const cudaLaunchConfig_t launch {
+            grid, block, shared_bytes, stream, nullptr, 0};
+    check(cudaLaunchKernelEx(
+                  &launch, kernel, std::forward<Arguments>(arguments)...),
+            name);
 }
 
-/// The same for a kernel that calls wait_for_earlier_work (device/early_start.cuh): it
-/// may start before what was submitted ahead of it is done.
+/// The same for a kernel that calls wait_for_earlier_work (device/early_start.cuh).
 template <typename... Parameters, typename... Arguments>
 void launch_early(const char *name, void (*kernel)(Parameters...),
         launch_size grid, launch_size block, size_t shared_bytes,
         const launch_stream &stream, Arguments &&...arguments) {
-    static_assert(sizeof...(Parameters) == sizeof...(Arguments));
-    const auto call = [&](Parameters... parameters) {
-        void *pointers[] = {static_cast<void *>(&parameters)..., nullptr};
-        launch_early_by_address(name, reinterpret_cast<const void *>(kernel),
-                grid, block, shared_bytes, stream, pointers);
-    };
-    call(std::forward<Arguments>(arguments)...);
+    const early_launch launch(grid, block, shared_bytes, stream);
+    check(cudaLaunchKernelEx(
+                  &launch, kernel, std::forward<Arguments>(arguments)...),
+            name);
 }
 
 } // namespace gradnn::gpu

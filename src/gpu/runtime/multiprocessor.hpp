@@ -1,6 +1,5 @@
 // What a multiprocessor (SM) of a device has for the blocks that it holds: the only
-// place for these figures. For what CUDA's occupancy functions say of a kernel, see
-// residency.hpp.
+// place for these figures.
 #pragma once
 
 #include <algorithm>

@@ -1,12 +1,6 @@
-// Gradient of src as a product of matrices and a sum of its results (col2im):
-//
-//     products[n,y][k,i] = sum over o of diff_dst[n,y,o] * weights[o,k,i]
-//     diff_src[n,x,i]    = sum over the k that meet x in some y of products[n,y][k,i]
-//
-// Each position of dst is multiplied by the window once, and columns k, i fill tiles
-// where few channels i would not. The price is the products' way through memory, some
-// images at a time (cut.cpp). The product is an implicit GEMM's tile
-// (../implicit_gemm/), the sum a launch of its own (sum.cu).
+// Gradient of src as a product of matrices and a sum of its results (col2im): the plan. The
+// product is an implicit GEMM's tile (../implicit_gemm/), of some images at a time (cut.cpp),
+// the sum a launch of its own (sum.cu). README.md has the formulas.
 #include <array>
 #include <memory>
 #include <utility>

@@ -1,6 +1,7 @@
 // The launch of the kernel that adds the products of convolution.gpu_col2im.
 #include "gpu/convolution/col2im/cut.hpp"
 #include "gpu/convolution/col2im/sum_kernel.cuh"
+#include "gpu/device/constants.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/with_type.hpp"
 
@@ -25,15 +26,11 @@ products_sum make_sum(const problem_shape &shape, const product_taps *taps) {
 products_sum sum_of_products(detail::data_type type, const problem_shape &shape,
         const product_taps *taps) {
     return with_float_type(type, [&]<typename Type>() -> products_sum {
-        using sum = sum_of<Type>;
-        switch (held_channels(shape.channels, sizeof(sum))) {
-            case 1: return make_sum<Type, 1>(shape, taps);
-            case 2: return make_sum<Type, 2>(shape, taps);
-            case 3: return make_sum<Type, 3>(shape, taps);
-            default:
-                return make_sum < Type,
-                       sizeof(sum) == 4 ? 4 : 2 > (shape, taps);
-        }
+        constexpr int64_t bytes = sizeof(sum_of<Type>);
+        return with_chosen(
+                [&]<int held>() { return make_sum<Type, held>(shape, taps); },
+                one_of < 1, 3, 2,
+                bytes == 4 ? 4 : 2 > {held_channels(shape.channels, bytes)});
     });
 }
 

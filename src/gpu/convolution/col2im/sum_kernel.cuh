@@ -9,6 +9,7 @@
 #include "gpu/convolution/col2im/shape.hpp"
 #include "gpu/device/dtype.cuh"
 #include "gpu/device/early_start.cuh"
+#include "gpu/device/positions.cuh"
 
 namespace gradnn::gpu::col2im {
 
@@ -36,15 +37,10 @@ __global__ void __launch_bounds__(block) add_products_kernel(
         int64_t threads, const sum_of<Type> *products, Type *diff_src) {
     const int64_t thread = int64_t {blockIdx.x} * block + threadIdx.x;
     auto rest = static_cast<uint32_t>(thread);
-    const auto take = [&](const exact_divider &of) {
-        const uint32_t all = rest;
-        rest = of.quotient(all);
-        return static_cast<int>(all - rest * of.by);
-    };
-    const int channel = take(shape.groups) * Held;
-    const int w = take(shape.src[2]);
-    const int h = take(shape.src[1]);
-    const int d = take(shape.src[0]);
+    const int channel = take(rest, shape.groups) * Held;
+    const int w = take(rest, shape.src[2]);
+    const int h = take(rest, shape.src[1]);
+    const int d = take(rest, shape.src[0]);
     const auto n = static_cast<int64_t>(rest);
     const auto taps_of = [&](int axis, int x) {
         return __ldg(

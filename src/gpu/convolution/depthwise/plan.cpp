@@ -111,15 +111,14 @@ namespace {
 template <typename Cut>
 launcher launcher_of(const problem_facts &facts, const Cut &work, bool pairs,
         int64_t &most_parts) {
-    const launch_facts seen {facts.problem.src.type, facts.shape, pairs};
-    if (!facts.of_weights()) return data_launcher(seen, work);
+    if (!facts.of_weights()) return data_launcher(facts, work, pairs);
     int64_t parts = 0;
     if constexpr (requires { work.parts(); })
         parts = work.parts();
     else
         parts = work.parts;
     most_parts = std::max(most_parts, parts);
-    return [first = weights_launcher(seen, work),
+    return [first = weights_launcher(facts, work, pairs),
                    add
                    = weights_sum_launcher("convolution.gpu_depthwise (parts)",
                            facts.problem, parts, true)](

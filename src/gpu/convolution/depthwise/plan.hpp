@@ -47,33 +47,26 @@ template <typename Cut>
 detail::plan_or_refusal make(
         const detail::convolution_problem &, const detail::compile_options &);
 
-/// What kernels are chosen by, beside a family's cut.
-struct launch_facts {
-    detail::data_type type; ///< of all tensors: bf16 or f16
-    const problem_shape &shape;
-    bool pairs; ///< src and dst begin at multiples of two elements
-};
-
 // What each family has. cut is false for a problem that it does not take; `vectors` are
-// tensors at multiples of 16 bytes. The weights' launch leaves partial sums in the
-// workspace (weights_sum.hpp).
+// tensors at multiples of 16 bytes, `pairs` of two elements. The weights' launch leaves
+// partial sums in the workspace (weights_sum.hpp).
 namespace lines {
 bool cut(work_cut &, const problem_facts &, bool vectors);
-launcher data_launcher(const launch_facts &, const work_cut &);
-launcher weights_launcher(const launch_facts &, const work_cut &);
+launcher data_launcher(const problem_facts &, const work_cut &, bool pairs);
+launcher weights_launcher(const problem_facts &, const work_cut &, bool pairs);
 } // namespace lines
 namespace matrices {
 /// False also where neither planes nor bands of at least 16 rows fit in shared
 /// memory, or where there would be too many blocks.
 bool cut(work_cut &, const problem_facts &, bool vectors);
-launcher data_launcher(const launch_facts &, const work_cut &);
-launcher weights_launcher(const launch_facts &, const work_cut &);
+launcher data_launcher(const problem_facts &, const work_cut &, bool pairs);
+launcher weights_launcher(const problem_facts &, const work_cut &, bool pairs);
 } // namespace matrices
 
 /// The launch of a kernel of data, or of the weights' partial sums, which is given the
 /// tensors, the shape and what else it takes.
 template <typename Type, typename Written, typename... Others>
-launcher launch_of(const launch_facts &facts, const char *name,
+launcher launch_of(const problem_facts &facts, const char *name,
         void (*kernel)(const Type *, const Type *, Written *, problem_shape,
                 Others...),
         int64_t blocks, int threads, size_t shared_bytes,

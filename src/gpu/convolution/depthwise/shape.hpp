@@ -32,15 +32,6 @@ struct problem_shape {
     bool to_src = false; ///< backward_data
 };
 
-/// n / by, as the upper half of 2 * n * magic, for n * by below 2^31.
-struct small_divider {
-    uint32_t magic = 0x80000001U;
-
-    small_divider() = default;
-    __host__ __device__ explicit small_divider(int by)
-        : magic(0x80000000U / static_cast<uint32_t>(by) + 1) {}
-};
-
 /// The padding that keeps the size of a plane.
 __host__ __device__ constexpr int usual_pad(int size) {
     return (size - 1) / 2;

@@ -10,10 +10,6 @@
 
 namespace gradnn::gpu::depthwise {
 
-__device__ __forceinline__ int divide(uint32_t n, const small_divider &by) {
-    return static_cast<int>(__umulhi(2 * n, by.magic));
-}
-
 /// Zeros in so many bytes of shared memory, by all threads of a block.
 __device__ __forceinline__ void clear_shared(uint4 *shared, size_t bytes) {
     for (auto i = static_cast<int>(threadIdx.x);

@@ -6,15 +6,7 @@
 // backward_weights: weights[o,i,k] = sum n,y of src[n,i,z] * dst[n,o,y]
 // where z = y * stride - pad + k * dilation on every axis and lies inside src.
 //
-// forward and backward_data: a thread computes one element, neighbouring
-// threads neighbours along its tensor's smallest stride. Sums over the taps of
-// one channel are added to the sum over channels, which keeps f32 sums over
-// thousands of products as exact as two short ones; where one of the two is too
-// long for that, all is added up in f64, of f64 data compensated (device/long_sum.cuh).
-// backward_weights: a block sums one weight over one part of the positions of dst, or
-// as many as neighbouring channels of dst, where these lie side by side; a second launch
-// adds the parts.
-// Every sum has one order, given by the shape: the same bits on every run.
+// README.md says what threads and blocks have of them, and how they add.
 #include <algorithm>
 #include <cstdint>
 

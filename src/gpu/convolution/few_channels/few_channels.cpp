@@ -1,25 +1,6 @@
-// Gradient of src with one to four channels, strict f32: of a network's first
-// layer.
-//
-//     diff_src[n,i,x] = sum over o, k with x + pad = y * stride + k of
-//                       weights[o,i,k] * diff_dst[n,o,y]
-//
-// On tensor cores 3 channels fill a fifth of the narrowest tile; plain products
-// are faster. Along each axis u = x + pad = v * stride + phase meets the
-// positions y = v - t of diff_dst with the taps k = t * stride + phase. A
-// thread owns neighbouring v along W with all phases, in all channels.
-//
-// tile.cu: a block owns some rows, a thread its
-// columns' whole sums. line.cu, for one spatial axis:
-// a block owns a piece of a row, and its warps share the output channels.
-//
-// A first launch writes the weights to the workspace, [o][kd][kh][t][phase][i],
-// with zeros for taps and channels that are none. Those meet diff_dst all the
-// same, so sums that come out infinite or NaN are taken again from the
-// definition.
-//
-// The order of each sum depends on the problem and the number of the device's
-// multiprocessors alone. The same bits always.
+// Gradient of src with one to four channels, strict f32: which problems, and the plan.
+// README.md has the formula, and how tile.cu and line.cu compute it. A first launch writes
+// the weights to the workspace, [o][kd][kh][t][phase][i].
 #include "gpu/convolution/few_channels/shape.hpp"
 
 #include <algorithm>

@@ -22,6 +22,7 @@
 #include "gpu/convolution/few_channels/device.cuh"
 #include "gpu/device/async_copy.cuh"
 #include "gpu/device/early_start.cuh"
+#include "gpu/device/positions.cuh"
 
 namespace gradnn::gpu::few_channels {
 
@@ -70,8 +71,7 @@ __global__ void __launch_bounds__(line_most_ways *line_lanes,
     // Column c of a row, or zero.
     const auto copy = [&](float *to, const float *row, int c) {
         const int x = first_column + c;
-        const bool inside
-                = static_cast<unsigned>(x) < static_cast<unsigned>(along.dst);
+        const bool inside = is_inside(x, along.dst);
         copy_async_or_zero<4>(inside, to + line_place(stride, c),
                 inside ? row + x * column_stride : image);
     };

@@ -17,11 +17,8 @@
 // two axes that are outside are skipped, positions outside on the last are
 // zeros, and sums that come out NaN are taken again from the definition.
 //
-// Counted in the machine code, 384 products (of three taps and a chunk) take
-// 478 instructions in f32 NXC, 553 in NCX, 508 and 610 in bf16, 550 and 583 in
-// f64. Of NXC a warp's loads are 22 of at most 512 bytes (of f64 44), which L1
-// serves in about the time of the products. Each element is one thread's sum in
-// one order: the same bits always.
+// Of NXC a warp's loads for 384 products (of three taps and a chunk) are 22 of at
+// most 512 bytes (of f64 44), which L1 serves in about the time of the products.
 #include "gpu/convolution/narrow_groups/device.cuh"
 #include "gpu/device/early_start.cuh"
 #include "gpu/runtime/launch.hpp"
@@ -165,7 +162,8 @@ __global__ void __launch_bounds__(data_threads(sizeof(Type)), 2)
             sum factor[chunk_channels][chunk_channels];
 #pragma unroll
             for (int i = 0; i < chunk_channels; ++i)
-                load_sums(with + i * weights_lanes * chunk_channels, factor[i]);
+                load_values<chunk_channels>(
+                        factor[i], with + i * weights_lanes * chunk_channels);
             with += next;
 #pragma unroll
             for (int p = 0; p < run_positions; ++p) {

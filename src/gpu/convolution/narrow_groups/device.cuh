@@ -9,16 +9,6 @@
 
 namespace gradnn::gpu::narrow_groups {
 
-using gpu::take;
-/// What is left of `rest` by the divider, which goes on to the quotient.
-__device__ __forceinline__ int take(
-        uint32_t &rest, const exact_divider &divider) {
-    const uint32_t quotient = divider.quotient(rest);
-    const uint32_t taken = rest - quotient * divider.by;
-    rest = quotient;
-    return static_cast<int>(taken);
-}
-
 /// Where a run lies: positions of written on the first two axes, the first one
 /// on the last.
 struct run_place {
@@ -164,14 +154,5 @@ struct channel_column {
         }
     }
 };
-
-/// Four neighbouring sums.
-template <typename Sum>
-__device__ __forceinline__ void load_sums(
-        const Sum *from, Sum (&values)[chunk_channels]) {
-    channel_column<Sum, false> column;
-    column.load(true, {from, 1}, 0, 0);
-    column.unpack(values);
-}
 
 } // namespace gradnn::gpu::narrow_groups

@@ -1,15 +1,6 @@
-// Convolution with groups of few channels in and out, all directions: plain
-// products in f32, of f64 in f64.
-//
-// On tensor cores such groups fill a small part of a tile; memory has time for
-// plain products. src and dst both have contiguous channels, at multiples of 4
-// (NXC), or both contiguous columns (NCX); what has neither is copied to dense
-// NXC through the workspace. So are planes of few rows or columns, of which
-// threads would have little to do. Weights may have any strides.
-//
-// Channels are taken in chunks of 4. Where a group does not fill them, its copy in
-// NXC has zeros; in NCX its last chunk reads channels of others too, which meet
-// weights of 0.
+// Convolution with groups of few channels in and out, all directions: which problems, and
+// the plan. README.md says what is taken where it lies, what by copies, and how channels
+// make chunks of 4.
 //
 // Workspace: the copies; the weights in the order of the threads and the type
 // of sums; of backward_weights partial sums, as many for each weight as it

@@ -12,7 +12,6 @@
 #include "gpu/convolution/weights_sum.hpp"
 #include "gpu/device/constants.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
-#include "gpu/runtime/residency.hpp"
 #include "gpu/runtime/with_type.hpp"
 #include "kernel/problem_text.hpp"
 
@@ -35,75 +34,8 @@ void with_kernel(data_type type, bool planes, int number, const Body &body) {
     });
 }
 
-class pointwise_plan final : public kernel_plan {
-public:
-    pointwise_plan(const convolution_problem &problem,
-            const problem_shape &shape, int device)
-        : shape_(shape) {
-        const allocation_guard current(device);
-        const device_properties &properties = properties_of(device);
-        // Blocks that the device holds.
-        const auto choose = [&](auto *kernel, int64_t bytes) {
-            kernel_ = reinterpret_cast<any_kernel *>(kernel);
-            shared_bytes_ = static_cast<size_t>(bytes);
-            allow_shared_bytes(kernel, properties.block_shared_bytes);
-            const int held = blocks_held(kernel, 32 * warps, shared_bytes_);
-            return int64_t {std::max(held, 1)} * properties.multiprocessors;
-        };
-        if (problem.direction != convolution_direction::backward_weights) {
-            with_kernel<1, 2, 4, 8, 16>(problem.src.type, shape.planes,
-                    steps_of(shape),
-                    [&]<typename Type, bool planes, int steps>() {
-                        blocks_ = std::min(
-                                choose(data_kernel<Type, planes, steps>,
-                                        data_shared_bytes(shape)),
-                                ceil_div(shape.tiles, int64_t {warps}));
-                    });
-            return;
-        }
-        with_kernel<1, 2, 4>(problem.src.type, shape.planes,
-                row_tiles_of(shape),
-                [&]<typename Type, bool planes, int row_tiles>() {
-                    blocks_ = parts_of(shape,
-                            choose(weights_kernel<Type, planes, row_tiles>,
-                                    weights_shared_bytes(shape)));
-                });
-        partial_bytes_ = partial_weights_bytes(problem, blocks_);
-        add_parts_ = weights_sum_launcher(
-                "convolution.gpu_pointwise (parts)", problem, blocks_, false);
-    }
-
-    size_t workspace_bytes() const override { return partial_bytes_; }
-
-private:
-    /// Data: read, weights, written. Weights: first, second, partial sums.
-    using any_kernel = void(const void *, const void *, void *, problem_shape);
-
-    void submit(std::span<void *const> args, std::byte *workspace,
-            const launch_stream &stream) const override {
-        void *const first = args[shape_.first_is_dst ? 2 : 0];
-        void *const second = args[shape_.first_is_dst ? 0 : 2];
-        problem_shape shape = shape_; // for tensors that begin there
-        const auto narrow = [](operand &tensor, const void *pointer) {
-            while (!is_aligned(pointer, static_cast<size_t>(tensor.vector) * 2))
-                tensor.vector /= 2;
-        };
-        narrow(shape.first, first);
-        narrow(shape.second, second);
-        launch_early("convolution.gpu_pointwise", kernel_, blocks_, 32 * warps,
-                shared_bytes_, stream, first, add_parts_ ? second : args[1],
-                add_parts_ ? workspace : second, shape);
-        if (add_parts_)
-            add_parts_({args[0], args[1], args[2], workspace}, stream);
-    }
-
-    const problem_shape shape_;
-    any_kernel *kernel_ = nullptr;
-    int64_t blocks_ = 1;
-    size_t shared_bytes_ = 0;
-    size_t partial_bytes_ = 0; ///< of weights
-    launcher add_parts_;
-};
+/// Data: read, weights, written. Weights: first, second, partial sums.
+using any_kernel = void(const void *, const void *, void *, problem_shape);
 
 } // namespace
 
@@ -117,16 +49,67 @@ plan_or_refusal make(
             = problem.direction == convolution_direction::backward_weights;
     const int64_t bytes = of_weights ? weights_shared_bytes(*shape)
                                      : data_shared_bytes(*shape);
-    const auto most
-            = static_cast<int64_t>(properties_of(device).block_shared_bytes);
+    const device_properties &properties = properties_of(device);
+    const auto most = static_cast<int64_t>(properties.block_shared_bytes);
     if (bytes > most)
         return detail::refuse(
                 detail::text("tiles that fit in ", most,
                         " bytes of shared memory, these would take ", bytes)
                         .c_str(),
                 problem);
+    const allocation_guard current(device);
+    any_kernel *kernel = nullptr;
+    // Blocks that the device holds.
+    const auto choose = [&](auto *chosen) {
+        kernel = reinterpret_cast<any_kernel *>(chosen);
+        allow_shared_bytes(chosen, static_cast<size_t>(most));
+        int held = 0;
+        check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                      &held, chosen, 32 * warps, static_cast<size_t>(bytes)),
+                "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+        return int64_t {std::max(held, 1)} * properties.multiprocessors;
+    };
+    int64_t blocks = 1;
+    size_t partial_bytes = 0;
+    launcher add_parts;
+    if (of_weights) {
+        with_kernel<1, 2, 4>(problem.src.type, shape->planes,
+                row_tiles_of(*shape),
+                [&]<typename Type, bool planes, int row_tiles>() {
+                    blocks = parts_of(*shape,
+                            choose(weights_kernel<Type, planes, row_tiles>));
+                });
+        partial_bytes = partial_weights_bytes(problem, blocks);
+        add_parts = weights_sum_launcher(
+                "convolution.gpu_pointwise (parts)", problem, blocks, false);
+    } else {
+        with_kernel<1, 2, 4, 8, 16>(problem.src.type, shape->planes,
+                steps_of(*shape), [&]<typename Type, bool planes, int steps>() {
+                    blocks = std::min(choose(data_kernel<Type, planes, steps>),
+                            ceil_div(shape->tiles, int64_t {warps}));
+                });
+    }
+    const auto launches = [=, of = *shape](std::span<void *const> args,
+                                  std::byte *workspace,
+                                  const launch_stream &stream) {
+        void *const first = args[of.first_is_dst ? 2 : 0];
+        void *const second = args[of.first_is_dst ? 0 : 2];
+        problem_shape given = of; // for tensors that begin there
+        const auto narrow = [](operand &tensor, const void *pointer) {
+            while (!is_aligned(pointer, static_cast<size_t>(tensor.vector) * 2))
+                tensor.vector /= 2;
+        };
+        narrow(given.first, first);
+        narrow(given.second, second);
+        launch_early("convolution.gpu_pointwise", kernel, blocks, 32 * warps,
+                static_cast<size_t>(bytes), stream, first,
+                of_weights ? second : args[1], of_weights ? workspace : second,
+                given);
+        if (of_weights)
+            add_parts({args[0], args[1], args[2], workspace}, stream);
+    };
     return within_workspace_limit(
-            std::make_unique<pointwise_plan>(problem, *shape, device), options,
+            std::make_unique<launched_plan>(launches, partial_bytes), options,
             "its sums");
 }
 

@@ -161,18 +161,23 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
 
 } // namespace
 
-launcher data_launcher(const launch_facts &facts, const work_cut &cut) {
-    const bool wide = facts.pairs && rows_are_wide(facts.shape);
-    return with_half_precision_type(facts.type, [&]<typename Type>() {
-        return with_chosen(
-                [&]<int steps, int width>() {
-                    return launch_of(facts, "convolution.gpu_depthwise_lines",
-                            depthwise_lines_data_kernel<Type, steps, width>,
-                            facts.shape.channels * cut.parts, block_warps * 32,
-                            0, cut);
-                },
-                steps_of(facts.shape, cut), one_of<1, 2> {wide ? 2 : 1});
-    });
+launcher data_launcher(
+        const problem_facts &facts, const work_cut &cut, bool pairs) {
+    const bool wide = pairs && rows_are_wide(facts.shape);
+    return with_half_precision_type(
+            facts.problem.src.type, [&]<typename Type>() {
+                return with_chosen(
+                        [&]<int steps, int width>() {
+                            return launch_of(facts,
+                                    "convolution.gpu_depthwise_lines",
+                                    depthwise_lines_data_kernel<Type, steps,
+                                            width>,
+                                    facts.shape.channels * cut.parts,
+                                    block_warps * 32, 0, cut);
+                        },
+                        steps_of(facts.shape, cut),
+                        one_of<1, 2> {wide ? 2 : 1});
+            });
 }
 
 } // namespace gradnn::gpu::depthwise::lines

@@ -170,18 +170,20 @@ __global__ void __launch_bounds__(block_warps * 32, 4)
 
 } // namespace
 
-launcher weights_launcher(const launch_facts &facts, const work_cut &cut) {
-    return with_half_precision_type(facts.type, [&]<typename Type>() {
-        return with_chosen(
-                [&]<int steps>() {
-                    return launch_of(facts,
-                            "convolution.gpu_depthwise_lines (weights)",
-                            depthwise_lines_weights_kernel<Type, steps>,
-                            facts.shape.channels * cut.parts, block_warps * 32,
-                            0, cut);
-                },
-                steps_of(facts.shape, cut));
-    });
+launcher weights_launcher(
+        const problem_facts &facts, const work_cut &cut, bool /*pairs*/) {
+    return with_half_precision_type(
+            facts.problem.src.type, [&]<typename Type>() {
+                return with_chosen(
+                        [&]<int steps>() {
+                            return launch_of(facts,
+                                    "convolution.gpu_depthwise_lines (weights)",
+                                    depthwise_lines_weights_kernel<Type, steps>,
+                                    facts.shape.channels * cut.parts,
+                                    block_warps * 32, 0, cut);
+                        },
+                        steps_of(facts.shape, cut));
+            });
 }
 
 } // namespace gradnn::gpu::depthwise::lines

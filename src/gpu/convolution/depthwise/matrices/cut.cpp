@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "gpu/convolution/depthwise/plan.hpp"
-#include "gpu/device/banks.hpp"
 #include "gpu/device/rounding.hpp"
 
 namespace gradnn::gpu::depthwise::matrices {
@@ -23,16 +22,11 @@ constexpr int blocks_at_once = 10;
 /// truncate each time.
 constexpr int64_t longest_chain = 512;
 
-/// Bytes between rows of so many columns that leave neighbouring rows' columns in
-/// other banks, where there are such and rows are whole vectors.
+/// Bytes between rows of so many columns, which are whole vectors of 16 bytes, that leave
+/// neighbouring rows' columns in other banks. Eight rows at a time are read, of which those
+/// meet whose distance is a multiple of eight vectors: none where a row has an odd number.
 int gap_of(int columns) {
-    if (columns % 8 != 0) return 0;
-    const auto turns = [](int64_t row_bytes) {
-        return shared_turns(8, 16, [&](int row) { return row * row_bytes; });
-    };
-    return turns(columns * element_bytes + 16) < turns(columns * element_bytes)
-            ? 16
-            : 0;
+    return columns % 16 == 0 ? 16 : 0;
 }
 
 /// Where in shared memory what a block has is, given its planes, images and rows,
@@ -119,9 +113,9 @@ bool cut(work_cut &cut, const problem_facts &facts, bool vectors) {
     cut.planes = cut.images = cut.bands = 1;
     cut.band_rows = down.written;
     cut.read_gap = gap_of(along.read);
-    cut.by_read_vectors = small_divider(std::max(1, along.read / 8));
+    cut.by_read_vectors = exact_divider(std::max(1, along.read / 8));
     if (of_weights) cut.written_gap = gap_of(along.written);
-    cut.by_written_vectors = small_divider(std::max(1, along.written / 8));
+    cut.by_written_vectors = exact_divider(std::max(1, along.written / 8));
     const auto lay_out_within = [&](int64_t bytes) {
         lay_out(cut, shape, of_weights);
         return static_cast<int64_t>(cut.shared_bytes) <= bytes;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gpu/convolution/depthwise/shape.hpp"
+#include "gpu/device/divider.hpp"
 
 namespace gradnn::gpu::depthwise::matrices {
 
@@ -35,7 +36,7 @@ struct work_cut {
     // row.
     int read_gap = 0;
     int written_gap = 0; ///< of weights
-    small_divider by_read_vectors, by_written_vectors;
+    exact_divider by_read_vectors, by_written_vectors;
 
     __host__ __device__ constexpr int64_t parts() const {
         return int64_t {image_parts} * bands;

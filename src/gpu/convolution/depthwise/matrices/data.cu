@@ -302,19 +302,16 @@ __global__ void __launch_bounds__(block_warps * 32, wide == 2 ? 5 : 4)
 
 } // namespace
 
-launcher data_launcher(const launch_facts &facts, const work_cut &cut) {
-    const bool wide = facts.pairs && rows_are_wide(facts.shape);
-    return with_half_precision_type(facts.type, [&]<typename Type>() {
-        return with_chosen(
-                [&]<int width>() {
-                    return launch_of(facts,
-                            "convolution.gpu_depthwise_matrices",
-                            depthwise_matrices_data_kernel<Type, width>,
-                            cut.blocks(), block_warps * 32, cut.shared_bytes,
-                            cut);
-                },
-                one_of<1, 2> {wide ? 2 : 1});
-    });
+launcher data_launcher(
+        const problem_facts &facts, const work_cut &cut, bool pairs) {
+    const bool wide = pairs && rows_are_wide(facts.shape);
+    return with_half_precision_type(
+            facts.problem.src.type, [&]<typename Type>() {
+                return launch_of(facts, "convolution.gpu_depthwise_matrices",
+                        wide ? depthwise_matrices_data_kernel<Type, 2>
+                             : depthwise_matrices_data_kernel<Type, 1>,
+                        cut.blocks(), block_warps * 32, cut.shared_bytes, cut);
+            });
 }
 
 } // namespace gradnn::gpu::depthwise::matrices

@@ -4,50 +4,32 @@
 #include "gpu/convolution/depthwise/matrices/cut.hpp"
 #include "gpu/convolution/depthwise/taps.cuh"
 #include "gpu/device/async_copy.cuh"
-#include "gpu/device/constants.hpp"
 #include "gpu/device/early_start.cuh"
 #include "gpu/device/tensor_cores.cuh"
 
 namespace gradnn::gpu::depthwise::matrices {
 
-/// `count` elements that follow one another, shared between a block's threads:
-/// single ones up to an address of a multiple of 16 bytes, vectors, single ones.
-template <typename Type>
-struct stretch {
-    static constexpr int each = static_cast<int>(16 / sizeof(Type));
-    int head;
-    int vectors;
-    int count;
-
-    __device__ stretch(const Type *global, int elements) : count(elements) {
-        const auto past = static_cast<int>(
-                (reinterpret_cast<uintptr_t>(global) & 15U) / sizeof(Type));
-        head = min(count, (each - past) % each);
-        vectors = (count - head) / each;
-    }
-    /// Calls vector(i) and one(i) for elements i that vectors and that single
-    /// elements begin with: the share of a thread.
-    template <typename Vector, typename One>
-    __device__ __forceinline__ void share(
-            const Vector &vector, const One &one) const {
-        const auto thread = static_cast<int>(threadIdx.x);
-        const auto threads = static_cast<int>(blockDim.x);
-        for (int v = thread; v < vectors; v += threads)
-            vector(head + v * each);
-        const int tail = head + vectors * each;
-        const int single = head + count - tail;
-        for (int i = thread; i < single; i += threads)
-            one(i < head ? i : i - head + tail);
-    }
-};
-
+/// Copies `count` elements by all threads of a block: single ones up to an address of a
+/// multiple of 16 bytes, vectors, single ones.
 template <typename Type>
 __device__ __forceinline__ void copy_out(
         Type *to, const Type *from, int count) {
-    using vector = pack<Type, stretch<Type>::each>;
-    stretch<Type>(to, count).share(
-            [&](int i) { vector::load(from + i).stream(to + i); },
-            [&](int i) { to[i] = from[i]; });
+    constexpr int each = elements_of_16_bytes<Type>;
+    const auto past = static_cast<int>(
+            (reinterpret_cast<uintptr_t>(to) & 15U) / sizeof(Type));
+    const int head = min(count, (each - past) % each);
+    const int vectors = (count - head) / each;
+    const auto thread = static_cast<int>(threadIdx.x);
+    const auto threads = static_cast<int>(blockDim.x);
+    for (int v = thread; v < vectors; v += threads) {
+        const int i = head + v * each;
+        pack<Type, each>::load(from + i).stream(to + i);
+    }
+    const int tail = head + vectors * each;
+    for (int single = thread; single < head + count - tail; single += threads) {
+        const int i = single < head ? single : single - head + tail;
+        to[i] = from[i];
+    }
 }
 
 /// Rows of read that a block holds, and of written: [begin, end) of each plane.
@@ -97,7 +79,7 @@ struct held_planes {
     int columns;
     held_rows held;
     int gap; ///< bytes between rows
-    small_divider by_vectors; ///< of a row, where there is a gap
+    exact_divider by_vectors; ///< of a row, where there is a gap
 
     __device__ int rows() const { return held.end - held.begin; }
     __device__ int elements() const { return rows() * columns; }
@@ -149,8 +131,10 @@ struct held_planes {
         }
         if (gap != 0) {
             for (; at < bytes; at += threads * 16)
-                copy_async_past_l1(
-                        to + at + divide(at / 16, by_vectors) * gap, from + at);
+                copy_async_past_l1(to + at
+                                + static_cast<int>(by_vectors.quotient(at / 16))
+                                        * gap,
+                        from + at);
             return;
         }
         if (from + bytes + 32 <= reinterpret_cast<const std::byte *>(end)) {

@@ -221,19 +221,17 @@ __global__ void __launch_bounds__(block_warps * 32, 5)
 
 } // namespace
 
-launcher weights_launcher(const launch_facts &facts, const work_cut &cut) {
-    const bool wide = facts.pairs && rows_are_wide(facts.shape, 2);
-    return with_half_precision_type(facts.type, [&]<typename Type>() {
-        return with_chosen(
-                [&]<int width>() {
-                    return launch_of(facts,
-                            "convolution.gpu_depthwise_matrices (weights)",
-                            depthwise_matrices_weights_kernel<Type, width>,
-                            cut.blocks(), block_warps * 32, cut.shared_bytes,
-                            cut);
-                },
-                one_of<1, 2> {wide ? 2 : 1});
-    });
+launcher weights_launcher(
+        const problem_facts &facts, const work_cut &cut, bool pairs) {
+    const bool wide = pairs && rows_are_wide(facts.shape, 2);
+    return with_half_precision_type(
+            facts.problem.src.type, [&]<typename Type>() {
+                return launch_of(facts,
+                        "convolution.gpu_depthwise_matrices (weights)",
+                        wide ? depthwise_matrices_weights_kernel<Type, 2>
+                             : depthwise_matrices_weights_kernel<Type, 1>,
+                        cut.blocks(), block_warps * 32, cut.shared_bytes, cut);
+            });
 }
 
 } // namespace gradnn::gpu::depthwise::matrices
