@@ -300,8 +300,10 @@ TEST_F(resample_emulated, random_problems_are_as_the_formula_in_the_same_bits) {
             typed written(
                     std::vector<double>(to.size(), -77.0), type, misplaced);
             std::vector<typed> tensors;
-            for (const auto &each : others)
-                tensors.emplace_back(each, type, misplaced);
+            // Each otherwise than the ones before.
+            for (size_t e = 0; e < others.size(); ++e)
+                tensors.emplace_back(
+                        others[e], type, misplaced * (2 + static_cast<int>(e)));
             if (type == data_type::f64)
                 run<double>(library, of, number, read, written, tensors);
             else

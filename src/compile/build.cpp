@@ -158,9 +158,9 @@ private:
         if (!forced && !options_.kernels.empty()) return false;
         std::vector<executable_step> steps;
         const auto faster = is_measured_faster(
-                composed_form, placed, [&](const plan_timer &timer) {
+                composed_form, placed, {}, [&](const plan_timer &timer) {
                     steps = chosen(other->steps);
-                    return time_of(other->steps, steps, timer);
+                    return time_of(other->steps, steps, {}, timer);
                 });
         if (!faster.value_or(forced || is_estimated_faster(*other, placed)))
             return false;
@@ -179,29 +179,23 @@ private:
         if (lists_name(options_.kernels, form_of_ops)) return false;
         const auto all = fused(placed, tensors_, program_->ports.size());
         if (!all) return false;
+        if (kept_form(placed) == form_of_ops) return false;
         const int64_t before = counted_bytes();
         auto step = choose_fused_kernel(*all, program_->engine_kind, options_,
                 ops_[all->placed.op].identity());
         if (!step) return false;
         complete(*step, all->placed, before);
-        std::vector<executable_step> steps;
         const auto faster = is_measured_faster(
-                fused_form, placed, [&](const plan_timer &timer) {
-                    steps = chosen(all->beside);
-                    return time_of(all->beside, steps, timer)
-                            + std::visit(
-                                    [&](const auto &problem) {
-                                        return time_of(*step,
-                                                argument_bytes(problem), timer);
-                                    },
-                                    all->problem);
+                fused_form, placed, all->beside, [&](const plan_timer &timer) {
+                    return std::visit(
+                            [&](const auto &problem) {
+                                return time_of(
+                                        *step, argument_bytes(problem), timer);
+                            },
+                            all->problem);
                 });
-        if (!faster.value_or(true)) {
-            if (program_->steps.empty()) program_->table_bytes = 0;
-            return false;
-        }
-        if (steps.empty()) steps = chosen(all->beside);
-        program_->steps = std::move(steps);
+        if (!faster.value_or(true)) return false;
+        program_->steps = chosen(all->beside);
         program_->steps.push_back(std::move(*step));
         program_->fused = true;
         // A convolution may write an element twice, the second time from its terms.
@@ -219,32 +213,46 @@ private:
                 <= gain * estimated_time(placed, kind, options_);
     }
 
-    /// Whether a form, whose time the function gives, is faster than the ops one by one,
-    /// as measured now or earlier, which is kept; the steps of these are taken where it is
-    /// not. Nothing where nothing is measured.
-    std::optional<bool> is_measured_faster(const char *form,
-            const std::vector<placed_step> &placed, const auto &time_of_form) {
-        const plan_timer *const timer
-                = backend_of(program_->engine_kind).kernels().timer;
-        if (!options_.kernels.empty() || timer == nullptr
+    /// What the form of the partition is kept under, where forms are measured or were.
+    std::optional<std::string> key_of_form(
+            const std::vector<placed_step> &placed) const {
+        if (!options_.kernels.empty()
+                || backend_of(program_->engine_kind).kernels().timer == nullptr
                 || !(options_.autotune
                         || may_find_in_plan_cache(options_.plan_cache)))
             return std::nullopt;
-        const std::string key
-                = key_of_forms(placed, program_->engine_kind, options_);
-        if (const auto kept = find_in_plan_cache(key, options_.plan_cache))
-            return *kept == form;
-        if (!options_.autotune) return std::nullopt;
+        return key_of_forms(placed, program_->engine_kind, options_);
+    }
+    std::optional<std::string> kept_form(
+            const std::vector<placed_step> &placed) const {
+        const auto key = key_of_form(placed);
+        return key ? find_in_plan_cache(*key, options_.plan_cache)
+                   : std::nullopt;
+    }
+
+    /// Whether a form, whose time the function gives, is faster than the ops one by one,
+    /// as measured now or earlier, but for steps that both have; what is measured is kept.
+    /// Where it is slower now, the program has the steps of the ops. Nothing where nothing
+    /// is measured.
+    std::optional<bool> is_measured_faster(const char *form,
+            const std::vector<placed_step> &placed,
+            const std::vector<placed_step> &of_both, const auto &time_of_form) {
+        const auto key = key_of_form(placed);
+        if (const auto kept = kept_form(placed)) return *kept == form;
+        if (!key || !options_.autotune) return std::nullopt;
+        const plan_timer &timer
+                = *backend_of(program_->engine_kind).kernels().timer;
+        size_t its_bytes = program_->table_bytes;
         try {
-            const double its_time = time_of_form(*timer);
-            const size_t its_bytes = std::exchange(program_->table_bytes, 0);
+            const double its_time = time_of_form(timer);
+            its_bytes = std::exchange(program_->table_bytes, 0);
             std::vector<executable_step> of_ops = chosen(placed);
-            const double time = time_of(placed, of_ops, *timer);
+            const double time = time_of(placed, of_ops, of_both, timer);
             const bool faster = its_time < time;
             // Where the time was up nothing was measured.
             if (std::isfinite(its_time) && std::isfinite(time))
                 keep_in_plan_cache(
-                        key, faster ? form : form_of_ops, options_.plan_cache);
+                        *key, faster ? form : form_of_ops, options_.plan_cache);
             if (faster)
                 program_->table_bytes = its_bytes;
             else
@@ -252,23 +260,32 @@ private:
             return faster;
         } catch (const error &failure) {
             if (failure.status != status::out_of_memory) throw;
+            program_->table_bytes = its_bytes;
             return std::nullopt;
         }
     }
 
-    /// Microseconds; of steps that both forms have the time counts for both.
+    /// Microseconds, without the steps of some.
     double time_of(const std::vector<placed_step> &placed,
             const std::vector<executable_step> &steps,
+            const std::vector<placed_step> &without,
             const plan_timer &timer) const {
+        const auto is_left_out = [&](const placed_step &step) {
+            return std::ranges::any_of(without, [&](const placed_step &each) {
+                return each.op == step.op
+                        && each.lowered.output == step.lowered.output;
+            });
+        };
         double time = 0;
         for (size_t index = 0; index < steps.size(); ++index)
-            std::visit(
-                    [&](const auto &problem) {
-                        if constexpr (requires { argument_bytes(problem); })
-                            time += time_of(steps[index],
-                                    argument_bytes(problem), timer);
-                    },
-                    placed[index].lowered.problem);
+            if (!is_left_out(placed[index]))
+                std::visit(
+                        [&](const auto &problem) {
+                            if constexpr (requires { argument_bytes(problem); })
+                                time += time_of(steps[index],
+                                        argument_bytes(problem), timer);
+                        },
+                        placed[index].lowered.problem);
         return time;
     }
     double time_of(const executable_step &step,

@@ -1,7 +1,6 @@
 #include "compile/kernel_choice.hpp"
 
 #include <algorithm>
-#include <map>
 #include <string_view>
 #include <type_traits>
 
@@ -260,6 +259,7 @@ template <typename Problem>
 std::optional<executable_step> choose_fused(const fused_problem<Problem> &all,
         std::span<const fusing_row<Problem>> fusing, const backend &device,
         const compile_options &options, const op &the_op) {
+    if (fusing.empty()) return std::nullopt;
     const Problem &problem = all.problem;
     const auto rows = candidates(
             list_for<Problem>(device.kernels()), problem, options.kernels);
@@ -271,16 +271,9 @@ std::optional<executable_step> choose_fused(const fused_problem<Problem> &all,
     };
     executable_step step;
     if (may_measure(options)) {
-        // Nothing is measured where no row takes them all.
-        std::map<std::string_view, std::unique_ptr<plan>> made;
-        for (const auto &row : rows)
-            if (auto plan = made_by(row.name))
-                made.emplace(row.name, std::move(plan));
-        if (made.empty()) return std::nullopt;
         step = choose(problem, device, options, the_op);
-        const auto found = made.find(step.kernel);
-        if (found == made.end()) return std::nullopt;
-        step.plan = std::move(found->second);
+        step.plan = made_by(step.kernel);
+        if (!step.plan) return std::nullopt;
         return step;
     }
     for (const bool yielding : {false, true})

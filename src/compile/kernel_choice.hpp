@@ -32,8 +32,8 @@ bool writes_channels_last(const lowered_step &step, engine::kind kind,
 executable_step choose_kernel(const lowered_step &step, engine::kind kind,
         const compile_options &options, const op &the_op);
 
-/// The kernel of an interpolation and the ops of single elements around it, where the
-/// row that would be chosen for the interpolation alone has one.
+/// The kernel of an interpolation or a convolution's data and the ops of single elements
+/// around it, where the row that would be chosen for the problem alone has one.
 std::optional<executable_step> choose_fused_kernel(const fused_step &step,
         engine::kind kind, const compile_options &options, const op &the_op);
 

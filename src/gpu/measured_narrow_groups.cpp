@@ -77,6 +77,13 @@ std::string narrow_groups_yields(
     const double multiplied = products_of_chunks(problem);
     if (multiplied > static_cast<double>(4 * outputs * inputs))
         return "one or two channels waste most of the products";
+    const auto is_chunk
+            = [](int64_t channels) { return channels == 4 || channels == 8; };
+    if (problem.src.type == detail::data_type::f32
+            && options.fpmath != fpmath_mode::strict
+            && !(grouped && is_chunk(outputs) && is_chunk(inputs)))
+        return "tensor cores are faster on channels of other than groups of 4 "
+               "or 8 in relaxed f32";
     // Groups of 2 by 2 to 8 by 8 channels take 0.16 to 0.82 of cuDNN's time in 16 bits,
     // those of 8 by 12 and more 1.4 to 1.9 (H100, a39b004). Gradients of weights of 8 by 8
     // in NXC, where cuDNN copies nothing, take twice as long (H200, 408e674).

@@ -174,7 +174,7 @@ test_tensor &graph_run::tensor_of(const logical_tensor &lt, bool computed) {
                               .values(static_cast<size_t>(count));
         constexpr double infinity = std::numeric_limits<double>::infinity();
         if (infinite_.contains(lt.get_id()))
-            for (size_t i = 0; i < values.size(); i += 37)
+            for (size_t i = 0; i < values.size(); i += 1009)
                 values[i] = i % 3 == 0 ? infinity
                         : i % 3 == 1   ? -infinity
                                        : std::nan("");
@@ -257,10 +257,12 @@ compiled_partition_info expect_same_bits(
     const graph_run one_by_one(ops, e, partition::policy::debug, threads);
     EXPECT_LT(together.partitions().size(), one_by_one.partitions().size());
     auto info = together.compiled().at(0).get_info();
-    if (!info.bits_of_ops) expect_right(together, ops);
-    for (const size_t id : together.outputs()) {
-        if (!info.bits_of_ops) break;
-        EXPECT_EQ(together.bytes(id), one_by_one.bytes(id)) << "tensor " << id;
+    if (info.bits_of_ops) {
+        for (const size_t id : together.outputs())
+            EXPECT_EQ(together.bytes(id), one_by_one.bytes(id))
+                    << "tensor " << id;
+    } else {
+        expect_right(together, ops);
     }
     EXPECT_EQ(together.damage(), "");
     return info;

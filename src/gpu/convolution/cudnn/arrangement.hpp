@@ -45,7 +45,7 @@ struct problem_arrangement {
     bool f32_output = false;
     size_t staged_bytes = 0; ///< of all operands
     /// Ops of the output's elements behind it, each with another tensor that lies as the
-    /// output does; then the output is not staged.
+    /// output does; then neither src nor dst is staged.
     std::vector<detail::elementwise_kind> epilogue = {};
 
     /// The index in operands of what is computed.

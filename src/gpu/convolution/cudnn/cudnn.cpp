@@ -1,4 +1,4 @@
-// Convolution, forward and backward, by cuDNN.
+// Convolution, forward and backward, by cuDNN, and ops of single elements behind its data.
 //
 // cuDNN needs its tensors dense in one of two axis orders and pads equal on
 // both sides: where the caller's differ, they are copied through the workspace
@@ -95,7 +95,7 @@ public:
                 arrangement.operands[2], arrangement.output(),
                 arrangement.epilogue.size()}),
           copies_(arrangement.copies()),
-          alone_(arrangement.epilogue.empty()),
+          has_ops_behind_(!arrangement.epilogue.empty()),
           chosen_(std::move(chosen)) {}
 
     std::string backend() const override {
@@ -105,7 +105,7 @@ public:
 
     bool deterministic() const override { return chosen_.deterministic(); }
     // Another kernel adds in another order.
-    bool bits_of_ops() const override { return alone_; }
+    bool bits_of_ops() const override { return !has_ops_behind_; }
 
 private:
     size_t own_bytes() const override { return chosen_.workspace_bytes(); }
@@ -117,7 +117,7 @@ private:
     }
 
     const std::string copies_;
-    const bool alone_;
+    const bool has_ops_behind_;
     const built_plan chosen_;
 };
 
@@ -298,6 +298,13 @@ plan_or_refusal make_fused(
     const convolution_problem &problem = all.problem;
     if (library_version() == 0)
         return plan_or_refusal::refuse(missing_reason());
+    if (!options.specialise)
+        return plan_or_refusal::refuse(
+                "takes ops behind a convolution in a kernel that is compiled "
+                "for "
+                "them, and the setting `specialise` is off");
+    if (detail::size_of(problem.src.type) != 2 || !are_channels_last(problem))
+        return detail::refuse("16 bits, channels last", problem);
     if (problem.direction == detail::convolution_direction::backward_data
             && std::ranges::any_of(
                     problem.strides, [](int64_t each) { return each > 1; }))
@@ -309,9 +316,10 @@ plan_or_refusal make_fused(
     plan_or_refusal refused = refusal_of(problem, options, arrangements);
     if (!refused.refusal.empty()) return refused;
     problem_arrangement arrangement = arrangements.front();
-    if (arrangement.operands[arrangement.output()].staged)
+    if (arrangement.operands[0].staged || arrangement.operands[2].staged)
         return detail::refuse(
-                "outputs that cuDNN writes where they are", problem);
+                "src and dst that cuDNN reads and writes where they are",
+                problem);
     arrangement.epilogue = all.epilogue;
     const allocation_guard current(static_cast<int>(options.device));
     std::string reason;

@@ -35,7 +35,7 @@ private:
 
     struct descriptor;
     std::shared_ptr<const descriptor> descriptor_;
-    int operands_ = 0;
+    int operands_ = 0; ///< src, weights, dst, the other tensors of ops behind
     size_t workspace_bytes_ = 0;
     bool deterministic_ = true;
     std::string tag_;
