@@ -175,9 +175,7 @@ test_tensor &graph_run::tensor_of(const logical_tensor &lt, bool computed) {
         constexpr double infinity = std::numeric_limits<double>::infinity();
         if (infinite_.contains(lt.get_id()))
             for (size_t i = 0; i < values.size(); i += 1009)
-                values[i] = i % 3 == 0 ? infinity
-                        : i % 3 == 1   ? -infinity
-                                       : std::nan("");
+                values[i] = i % 2 == 0 ? infinity : -infinity;
         place->store(values);
     }
     return *place;

@@ -51,7 +51,7 @@ graph graph_of(const std::vector<op> &ops, engine::kind kind, int threads = 0);
 /// A graph compiled and executed once, partition after partition.
 class graph_run {
 public:
-    /// `infinite`: inputs that have some Inf and NaN.
+    /// `infinite`: inputs that have some infinite elements.
     graph_run(const std::vector<op> &ops, const engine &e,
             partition::policy policy, int threads = 0,
             std::set<size_t> infinite = {});

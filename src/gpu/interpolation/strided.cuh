@@ -35,6 +35,7 @@ struct strided_work {
     int order[5]
             = {}; ///< logical axes (N, C, D, H, W), the smallest stride first
     int64_t dims[5] = {}; ///< of diff_src, in this order
+    exact_divider dividers[5]; ///< where there are less than 2^31 elements
     int64_t diff_src_strides[5] = {}; ///< by logical axis
     int64_t diff_dst_strides[5] = {};
     const tap_range *ranges[3] = {}; ///< by position
@@ -65,6 +66,8 @@ inline strided_work strided_work_of(
         made.diff_src_strides[i] = strides[i];
         made.diff_dst_strides[i] = problem.diff_dst.strides[i];
     }
+    for (int i = 0; i < 5 && made.count < int64_t {1} << 31; ++i)
+        made.dividers[i] = exact_divider(std::max<int64_t>(1, made.dims[i]));
 
     constexpr double fewest_taps = 32; // of a thread
     constexpr int64_t enough_blocks = 1024;
@@ -108,14 +111,23 @@ __device__ __forceinline__ void add_taps(Total &sum, const strided_work &work,
     };
     const int64_t rows = along[0].count * along[1].count;
     const int64_t columns = along[2].count;
+    if (rows == 0) return;
     int at_once = 1; // columns
     while (at_once < threads
             && (rows * at_once < threads
                     || (at_once < 32 && 16 * at_once <= columns)))
         at_once *= 2;
-    for (int64_t row = thread / at_once; row < rows; row += threads / at_once) {
-        int64_t p = row;
-        const int64_t q = take(p, along[1].count);
+    int64_t p = 0, q = thread / at_once; // of along[0] and along[1]
+    for (int64_t row = q; row < rows;
+            row += threads / at_once, q += threads / at_once) {
+        if (q >= along[1].count) {
+            q -= along[1].count;
+            p += 1;
+        }
+        if (q >= along[1].count) { // where rows are shared
+            p += q / along[1].count;
+            q %= along[1].count;
+        }
         const Type *const begin = from + p * strides[2] + q * strides[3];
         const double weight = weight_of(0, p) * weight_of(1, q);
 #pragma unroll 4
@@ -152,10 +164,13 @@ __global__ void __launch_bounds__(strided_threads)
         const int64_t number = first + element;
         const bool exists = number < work.count;
         int64_t rest = exists ? number : 0, to = 0;
+        auto few = static_cast<uint32_t>(rest);
+        const bool are_few = work.count < int64_t {1} << 31;
         int64_t position[5];
 #pragma unroll
         for (int i = 0; i < 5; ++i) {
-            const int64_t at = take(rest, work.dims[i]);
+            const int64_t at = are_few ? take(few, work.dividers[i])
+                                       : take(rest, work.dims[i]);
             to += at * work.diff_src_strides[work.order[i]];
             position[work.order[i]] = at;
         }
