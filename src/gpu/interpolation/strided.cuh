@@ -121,12 +121,9 @@ __device__ __forceinline__ void add_taps(Total &sum, const strided_work &work,
     for (int64_t row = q; row < rows;
             row += threads / at_once, q += threads / at_once) {
         if (q >= along[1].count) {
-            q -= along[1].count;
-            p += 1;
-        }
-        if (q >= along[1].count) { // where rows are shared
-            p += q / along[1].count;
-            q %= along[1].count;
+            int64_t more = q;
+            q = take(more, along[1].count);
+            p += more;
         }
         const Type *const begin = from + p * strides[2] + q * strides[3];
         const double weight = weight_of(0, p) * weight_of(1, q);

@@ -117,14 +117,6 @@ fe::Operation_v8 operation_of(const problem_arrangement &a) {
     return finish(forward.setxDesc(src).setwDesc(weights).setyDesc(dst));
 }
 
-std::vector<fe::Operation_v8> operations_of(const problem_arrangement &a) {
-    std::vector<fe::Operation_v8> all;
-    all.push_back(operation_of(a));
-    for (size_t op = 0; op < a.epilogue.size(); ++op)
-        all.push_back(operation_behind(a, op));
-    return all;
-}
-
 } // namespace
 
 plan_finder::plan_finder(const problem_arrangement &arrangement,
@@ -134,8 +126,10 @@ plan_finder::plan_finder(const problem_arrangement &arrangement,
       options_(options),
       handle_(handle),
       limit_(workspace_limit),
-      operations_(operations_of(arrangement)),
       graph_([this] {
+          operations_.push_back(operation_of(arrangement_));
+          for (size_t op = 0; op < arrangement_.epilogue.size(); ++op)
+              operations_.push_back(operation_behind(arrangement_, op));
           std::vector<const fe::Operation_v8 *> operations;
           for (const fe::Operation_v8 &each : operations_)
               operations.push_back(&each);
