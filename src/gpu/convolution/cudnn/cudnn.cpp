@@ -300,17 +300,15 @@ plan_or_refusal make_fused(
         return plan_or_refusal::refuse(missing_reason());
     if (!options.specialise)
         return plan_or_refusal::refuse(
-                "takes ops behind a convolution in a kernel that is compiled "
-                "for "
-                "them, and the setting `specialise` is off");
+                "takes ops behind in a kernel that is compiled for them, and "
+                "the setting `specialise` is off");
     if (detail::size_of(problem.src.type) != 2 || !are_channels_last(problem))
         return detail::refuse("16 bits, channels last", problem);
     if (problem.direction == detail::convolution_direction::backward_data
             && std::ranges::any_of(
                     problem.strides, [](int64_t each) { return each > 1; }))
-        return detail::refuse("no gradients of src by strides, for which "
-                              "cuDNN's kernels with "
-                              "ops behind multiply the zeros between them",
+        return detail::refuse("no gradients of src by strides, between which "
+                              "cuDNN's kernels with ops behind multiply zeros",
                 problem);
     const auto arrangements = arrangements_of(problem);
     plan_or_refusal refused = refusal_of(problem, options, arrangements);
