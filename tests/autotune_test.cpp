@@ -77,6 +77,20 @@ protected:
                 .kernel;
     }
 
+    /// Of ops that are one partition.
+    compiled_partition_info info_of(const std::vector<op> &ops) const {
+        graph built(engine::kind::gpu);
+        built.set_compile_settings(settings_);
+        for (const op &each : ops)
+            built.add_op(each);
+        built.finalize();
+        const partition whole = built.get_partitions().at(0);
+        return whole
+                .compile(whole.get_input_ports(), whole.get_output_ports(),
+                        engine(engine::kind::gpu, 0))
+                .get_info();
+    }
+
     /// A new process, which measures nothing.
     void restart() {
         detail::forget_plans();
@@ -292,17 +306,9 @@ TEST_F(autotune, keeps_the_form_of_a_partition) {
     const op down = with_ports(
             nearest, 1, {small, conv.get_outputs()[0]}, {diff_small});
     const auto is_composed = [&] {
-        graph built(engine::kind::gpu);
-        built.set_compile_settings(settings_);
-        built.add_op(
-                with_ports(conv, 0, conv.get_inputs(), conv.get_outputs()));
-        built.add_op(down);
-        built.finalize();
-        const partition whole = built.get_partitions().at(0);
-        return whole
-                .compile(whole.get_input_ports(), whole.get_output_ports(),
-                        engine(engine::kind::gpu, 0))
-                .get_info()
+        return info_of(
+                {with_ports(conv, 0, conv.get_inputs(), conv.get_outputs()),
+                        down})
                 .composed;
     };
     set_times({});
@@ -328,18 +334,8 @@ TEST_F(autotune, keeps_the_form_of_a_partition) {
 // So for ops in one kernel, which launches less than they do one by one.
 TEST_F(autotune, is_of_ops_in_one_kernel_too) {
     const auto steps_behind = [&](op::kind behind) {
-        graph built(engine::kind::gpu);
-        built.set_compile_settings(settings_);
-        for (const op &each :
-                chain_of({{op::kind::InterpolateBackward}, {behind}},
-                        layouts()[1], data_type::f32, {2, 64, {32, 32}}))
-            built.add_op(each);
-        built.finalize();
-        const partition whole = built.get_partitions().at(0);
-        return whole
-                .compile(whole.get_input_ports(), whole.get_output_ports(),
-                        engine(engine::kind::gpu, 0))
-                .get_info()
+        return info_of(chain_of({{op::kind::InterpolateBackward}, {behind}},
+                               layouts()[1], data_type::f32, {2, 64, {32, 32}}))
                 .steps.size();
     };
     set_times({});
