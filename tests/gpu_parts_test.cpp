@@ -130,6 +130,7 @@ int64_t extent_of(const View &view) {
 struct tally {
     size_t tried = 0;
     size_t with_zeros = 0;
+    size_t sums = 0;
     std::array<size_t, 3> ways {}; ///< images, channels, slabs
 };
 
@@ -141,7 +142,8 @@ void compute_in_slices(
                 <= most_elements;
     };
     constexpr size_t most = 20;
-    const auto made = detail::slices_of(p, most, fits);
+    const bool may_be_sums = random.integer(0, 1) == 1;
+    const auto made = detail::slices_of(p, most, fits, may_be_sums);
     ASSERT_LE(made.parts.size(), most);
     if (made.parts.size() == 1 && !made.zeros) {
         ASSERT_EQ(made.parts.front().offsets, (std::array<int64_t, 3> {}));
@@ -155,6 +157,7 @@ void compute_in_slices(
             for_each(p.src.dims, [&](const auto &i) {
                 data[0][static_cast<size_t>(dot(i, p.src.strides))] = 0.0;
             });
+        memory sums;
         for (const auto &part : made.parts) {
             EXPECT_TRUE(fits(part.problem));
             std::array<memory, 3> slices;
@@ -164,13 +167,28 @@ void compute_in_slices(
                 slices[i].assign(data[i].begin() + begin[i], data[i].end());
             }
             by_formula(part.problem, output, slices);
-            std::copy(slices[output].begin(), slices[output].end(),
-                    data[output].begin() + begin[output]);
+            if (made.sums) {
+                EXPECT_EQ(part.problem.weights.dims, p.weights.dims);
+                sums.resize(slices[output].size());
+                for_each(p.weights.dims, [&](const auto &i) {
+                    const auto at
+                            = static_cast<size_t>(dot(i, p.weights.strides));
+                    sums[at] += slices[output][at];
+                });
+            } else
+                std::copy(slices[output].begin(), slices[output].end(),
+                        data[output].begin() + begin[output]);
         }
+        if (made.sums)
+            for_each(p.weights.dims, [&](const auto &i) {
+                const auto at = static_cast<size_t>(dot(i, p.weights.strides));
+                data[output][at] = sums[at];
+            });
     };
     ASSERT_TRUE(computes(p, output, random, by_slices));
     ++seen.tried;
     if (made.zeros) ++seen.with_zeros;
+    if (made.sums) ++seen.sums;
     const convolution_problem &first = made.parts.front().problem;
     seen.ways[0] += first.src.dims[0] != p.src.dims[0] ? 1 : 0;
     seen.ways[1] += first.weights.dims != p.weights.dims ? 1 : 0;
@@ -199,6 +217,7 @@ TEST(convolution_slices, compute_the_problem) {
     }
     EXPECT_GT(seen.tried, 1500U);
     EXPECT_GT(seen.with_zeros, 10U);
+    EXPECT_GT(seen.sums, 100U);
     for (const size_t way : seen.ways)
         EXPECT_GT(way, 100U);
 }

@@ -46,8 +46,8 @@ int64_t quotient_up(int64_t dividend, int64_t divisor) {
     return (dividend + divisor - 1) / divisor;
 }
 
-/// Positions of the output along an axis, and of the other tensor those that they meet.
-/// False where they meet none.
+/// Positions of the output along an axis, or of dst where that is the weights, and of the
+/// other tensor those that they meet. False where they meet none.
 bool take_slab(convolution_part &part, size_t axis, range slab) {
     convolution_problem &p = part.problem;
     const size_t dim = 2 + axis;
@@ -167,7 +167,6 @@ public:
     /// Along the outermost axis of which slabs share little of what they read.
     convolution_slices of_slabs(const convolution_part &whole) const {
         const convolution_problem &p = whole.problem;
-        if (p.direction == convolution_direction::backward_weights) return {};
         const bool to_src = p.direction == convolution_direction::backward_data;
         const auto &output = to_src ? p.src.dims : p.dst.dims;
         const auto &read = to_src ? p.dst.dims : p.src.dims;
@@ -271,15 +270,16 @@ std::vector<convolution_part> phases_of(
 }
 
 convolution_slices slices_of(const convolution_problem &whole, size_t most,
-        const std::function<bool(const convolution_problem &)> &fits) {
+        const std::function<bool(const convolution_problem &)> &fits,
+        bool may_be_sums) {
     const convolution_slices uncut {{{whole, {}}}, false};
     if (fits(whole)) return uncut;
+    const bool of_data
+            = whole.direction != convolution_direction::backward_weights;
+    const bool sums = !of_data && may_be_sums;
     const int64_t images = whole.src.dims[0];
-    const bool by_images
-            = whole.direction != convolution_direction::backward_weights
-            && images > 1;
     std::vector<convolution_part> of_images = uncut.parts;
-    if (by_images) {
+    if ((of_data || sums) && images > 1) {
         convolution_slices made
                 = cutter(most, fits)
                           .cut(uncut.parts.front(), images, 1,
@@ -287,24 +287,29 @@ convolution_slices slices_of(const convolution_problem &whole, size_t most,
                                       take_images(part, some);
                                       return true;
                                   });
+        made.sums = sums;
         if (!made.parts.empty()) return made;
-        if (images > static_cast<int64_t>(most)) return uncut;
-        of_images.clear();
-        for (int64_t image = 0; image < images; ++image) {
-            of_images.push_back(uncut.parts.front());
-            take_images(of_images.back(), {image, image + 1});
-        }
+        if (images <= static_cast<int64_t>(most)) {
+            of_images.clear();
+            for (int64_t image = 0; image < images; ++image) {
+                of_images.push_back(uncut.parts.front());
+                take_images(of_images.back(), {image, image + 1});
+            }
+        } else if (of_data)
+            return uncut;
     }
     const cutter of_one(most / of_images.size(), fits);
     convolution_slices all;
+    all.sums = sums;
     for (const convolution_part &image : of_images) {
-        const bool of_data
-                = whole.direction != convolution_direction::backward_weights;
-        convolution_slices made
-                = of_one.of_channels(image, of_data ? tile_channels : 1);
-        if (made.parts.empty()) made = of_one.of_slabs(image);
+        convolution_slices made;
+        if (!sums)
+            made = of_one.of_channels(image, of_data ? tile_channels : 1);
+        if (made.parts.empty() && (of_data || sums))
+            made = of_one.of_slabs(image);
         if (of_data && made.parts.empty()) made = of_one.of_channels(image, 1);
-        if (made.parts.empty()) return uncut;
+        if (made.parts.empty())
+            return sums ? slices_of(whole, most, fits) : uncut;
         all.zeros = all.zeros || made.zeros;
         all.parts.insert(all.parts.end(), made.parts.begin(), made.parts.end());
     }

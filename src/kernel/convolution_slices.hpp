@@ -29,11 +29,13 @@ std::vector<convolution_part> phases_of(
         const convolution_part &whole, size_t axis);
 int64_t phases_along(const convolution_problem &p, size_t axis);
 
-/// Each element of the whole convolution's output is in one part.
+/// Each element of the whole convolution's output is in one part, or with `sums`, which
+/// are of weights, the sum of the parts'.
 struct convolution_slices {
     std::vector<convolution_part> parts;
     /// Whether elements are in no part: no tap meets them, and they are 0.
     bool zeros = false;
+    bool sums = false;
 };
 
 /// As few slices as have problems that `fits` takes, at most `most`: of the images,
@@ -42,7 +44,11 @@ struct convolution_slices {
 /// slabs of what is computed along a spatial axis, with what of the other tensor they
 /// meet; or of fewer channels. No slice's sums differ from the whole's. Just the whole
 /// where it fits, or where there are no such slices.
+///
+/// Where weights `may_be_sums` of their slices', these are of images, and slabs of dst,
+/// before they are of channels.
 convolution_slices slices_of(const convolution_problem &whole, size_t most,
-        const std::function<bool(const convolution_problem &)> &fits);
+        const std::function<bool(const convolution_problem &)> &fits,
+        bool may_be_sums = false);
 
 } // namespace gradnn::detail

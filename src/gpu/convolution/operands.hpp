@@ -46,6 +46,10 @@ constexpr size_t staged_alignment = 256;
 /// Callers align a workspace to 64 alone.
 constexpr size_t staged_slack = staged_alignment - 64;
 
+/// Of copies in the workspace: a convolution that needs more is computed in slices where
+/// it can be, so that with what kernels take beside it is within 1 GiB.
+constexpr size_t most_staged_bytes = size_t {7} << 27;
+
 /// Bytes of what is staged of an array of src, weights and dst.
 template <typename Operand>
 size_t staged_bytes_of(const std::array<Operand, 3> &operands) {

@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "gpu/convolution/operands.hpp"
+#include "gpu/convolution/weights_sum.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/launch.hpp"
@@ -29,7 +30,7 @@ public:
         std::array<int64_t, 3> offsets;
     };
 
-    plan_of_parts(const convolution_problem &whole, bool zeros,
+    plan_of_parts(const convolution_problem &whole, bool zeros, bool sums,
             std::vector<part> parts)
         : parts_(std::move(parts)),
           zeros_(zeros),
@@ -42,6 +43,11 @@ public:
         for (const part &each : parts_)
             parts_bytes_ = std::max(parts_bytes_, each.plan->workspace_bytes());
         if (zeros) fill_ = spread_over(whole.src);
+        if (!sums) return;
+        const auto count = static_cast<int64_t>(parts_.size());
+        partial_bytes_ = partial_weights_bytes(whole, 1);
+        sum_ = weights_sum_launcher(
+                "convolution_weights_sum", whole, count, false);
     }
 
     void execute(std::span<void *const> args, std::byte *workspace,
@@ -54,17 +60,26 @@ public:
                     "cudaMemsetAsync");
             copy(fill_, zeros, args[output_], scope.stream());
         }
+        std::byte *const partials
+                = workspace + round_up(parts_bytes_, zeros_bytes);
+        std::byte *partial = partials;
         for (const part &each : parts_) {
             std::array<void *, 3> own {};
             for (size_t i = 0; i < own.size(); ++i)
                 own[i] = static_cast<std::byte *>(args[i]) + each.offsets[i];
+            if (sum_) own[output_] = partial;
             each.plan->execute(own, workspace, stream);
+            partial += partial_bytes_;
         }
+        if (!sum_) return;
+        const launch_scope scope(stream);
+        sum_({{args[0]}, {args[1]}, {args[2]}, {partials}}, scope.stream());
     }
 
     size_t workspace_bytes() const override {
-        return zeros_ ? round_up(parts_bytes_, zeros_bytes) + zeros_bytes
-                      : parts_bytes_;
+        if (!zeros_ && !sum_) return parts_bytes_;
+        return round_up(parts_bytes_, zeros_bytes)
+                + (zeros_ ? zeros_bytes : parts_.size() * partial_bytes_);
     }
 
     std::string backend() const override {
@@ -72,7 +87,9 @@ public:
         return text(parts_.front().plan->backend(),
                 parts_.size() > 1 ? text(" and ", parts_.size() - 1, " like it")
                                   : std::string(),
-                zeros_ ? ", zeros between" : "");
+                sum_             ? ", summed"
+                        : zeros_ ? ", zeros between"
+                                 : "");
     }
 
     bool deterministic() const override {
@@ -88,6 +105,8 @@ private:
     const size_t output_;
     size_t parts_bytes_ = 0;
     strided_copy fill_;
+    size_t partial_bytes_ = 0; ///< of a part, of weights that are sums
+    launcher sum_; ///< of them; empty where each part has its own elements
 };
 
 } // namespace
@@ -152,12 +171,14 @@ plan_or_refusal make_of_parts(const convolution_problem &whole,
         return make(parts.parts.front().problem);
     std::vector<plan_of_parts::part> plans;
     for (const convolution_part &part : parts.parts) {
-        plan_or_refusal made = make(part.problem);
+        convolution_problem problem = part.problem;
+        if (parts.sums) problem.weights = partial_weights_view(whole);
+        plan_or_refusal made = make(problem);
         if (!made.plan) return made;
         plans.push_back({std::move(made.plan), part.offsets});
     }
     return std::make_unique<plan_of_parts>(
-            whole, parts.zeros, std::move(plans));
+            whole, parts.zeros, parts.sums, std::move(plans));
 }
 
 } // namespace gradnn::gpu

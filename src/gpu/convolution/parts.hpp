@@ -39,8 +39,8 @@ struct taken_apart {
 convolution_parts parts_of(const detail::convolution_problem &problem,
         const taken_apart &what, size_t most);
 
-/// A plan of the parts, on one workspace; the parts' plans are `make`'s. Refused
-/// where one of them is.
+/// A plan of the parts, on one workspace; the parts' plans are `make`'s, which of weights
+/// that are sums are partial ones, in f32 or f64. Refused where one of them is.
 detail::plan_or_refusal make_of_parts(const detail::convolution_problem &whole,
         const convolution_parts &parts,
         const std::function<detail::plan_or_refusal(

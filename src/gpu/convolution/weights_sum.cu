@@ -18,6 +18,20 @@ size_t partial_weights_bytes(
     return bytes * static_cast<size_t>(parts);
 }
 
+detail::weights_view partial_weights_view(
+        const detail::convolution_problem &problem) {
+    detail::weights_view view = problem.weights;
+    view.type = problem.src.type == detail::data_type::f64
+            ? detail::data_type::f64
+            : detail::data_type::f32;
+    int64_t next = 1;
+    for (const size_t axis : {1U, 0U, 5U, 4U, 3U, 2U}) {
+        view.strides[axis] = next;
+        next *= view.dims[axis];
+    }
+    return view;
+}
+
 launcher weights_sum_launcher(const char *name,
         const detail::convolution_problem &problem, int64_t parts,
         bool has_zeros) {

@@ -13,6 +13,10 @@ namespace gradnn::gpu {
 size_t partial_weights_bytes(
         const detail::convolution_problem &problem, int64_t parts);
 
+/// Those of one part, as the weights of a problem like it.
+detail::weights_view partial_weights_view(
+        const detail::convolution_problem &problem);
+
 /// Adds them up, from the begin of the workspace, in the order that partial_weights has
 /// (weights_sum.cuh). `has_zeros`: they have products of zeros that stand for what lies
 /// outside. src and dst of the problem are those that the kernels are given.

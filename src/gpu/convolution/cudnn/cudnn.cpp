@@ -175,11 +175,10 @@ bool strays(const convolution_problem &problem) {
 }
 
 /// Slices of what cuDNN does not take whole: of less than 2^31 elements in each tensor,
-/// and, of data, with copies in the workspace that are not most of a GPU's memory.
+/// and, of data, with copies in the workspace that are within the bound.
 detail::convolution_slices slices_for_cudnn(
         const convolution_problem &problem) {
     constexpr size_t most_slices = 64;
-    constexpr size_t most_staged = size_t {1} << 30;
     const bool of_data = problem.direction
             != detail::convolution_direction::backward_weights;
     return detail::slices_of(
@@ -188,7 +187,7 @@ detail::convolution_slices slices_for_cudnn(
                 return !arrangements.empty()
                         && (!of_data
                                 || arrangements.front().staged_bytes
-                                        <= most_staged);
+                                        <= most_staged_bytes);
             });
 }
 

@@ -12,6 +12,7 @@
 // are copied through the workspace (mapping.cpp).
 // Groups, and gradients of src with strides and dilations or in three dimensions,
 // are computed in parts, one after the other (../parts.hpp).
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <utility>
@@ -87,9 +88,10 @@ bool wasteful(const tile_set &set, const tile_choice &choice, size_t parts,
             && (parts > 1 || choice.products > small_problem);
 }
 
-/// Of a convolution of one group, one of so many parts.
+/// Of a convolution of one group, one of so many parts. `is_slice`: of tensors for which
+/// 1 GiB of workspace should do.
 plan_or_refusal make_part(const tile_set &set,
-        const detail::convolution_problem &problem, size_t parts,
+        const detail::convolution_problem &problem, size_t parts, bool is_slice,
         const detail::compile_options &options) {
     std::string refusal;
     const auto mapping = dense_mapping_of(problem, set.types, refusal);
@@ -99,8 +101,13 @@ plan_or_refusal make_part(const tile_set &set,
     const auto left = convolution_workspace_left(
             options, staged_bytes_of(mapping->operands), refusal);
     if (!left) return plan_or_refusal::refuse(refusal);
-    const tile_choice choice = choose_tile(
-            set, mapping->problem, properties.multiprocessors, *left);
+    const auto choose = [&](size_t most_sums) {
+        return choose_tile(set, mapping->problem, properties.multiprocessors,
+                std::min(*left, most_sums));
+    };
+    constexpr size_t most_sums_of_slice = size_t {1} << 26;
+    tile_choice choice = choose(is_slice ? most_sums_of_slice : *left);
+    if (choice.tile == nullptr) choice = choose(*left);
     if (choice.tile == nullptr)
         return plan_or_refusal::refuse(
                 text("takes sums so long in parts, or sums of another type "
@@ -133,6 +140,24 @@ taken_apart taken_apart_of(const detail::convolution_problem &problem) {
     return {.groups = true, .axes = {apart, apart, apart}};
 }
 
+/// Slices of which each has tensors and copies of few enough bytes.
+detail::convolution_slices slices_for(
+        const tile_set &set, const detail::convolution_problem &problem) {
+    constexpr size_t most_slices = 64;
+    const auto fits = [&](const detail::convolution_problem &slice) {
+        std::string refusal;
+        const auto mapping = dense_mapping_of(slice, set.types, refusal);
+        return mapping
+                && staged_bytes_of(mapping->operands) <= most_staged_bytes;
+    };
+    // Else it is not for its size that kernels cannot do it.
+    const double bytes = (elements_of(problem.src) + elements_of(problem.dst))
+            * static_cast<double>(detail::size_of(problem.src.type));
+    if (bytes <= static_cast<double>(most_staged_bytes) && !fits(problem))
+        return {{{problem, {}}}};
+    return detail::slices_of(problem, most_slices, fits, true);
+}
+
 } // namespace
 
 plan_or_refusal make_plan(const tile_set &set,
@@ -143,7 +168,15 @@ plan_or_refusal make_plan(const tile_set &set,
             = parts_of(problem, taken_apart_of(problem), most_parts);
     return make_of_parts(
             problem, parts, [&](const detail::convolution_problem &part) {
-                return make_part(set, part, parts.parts.size(), options);
+                const auto slices = slices_for(set, part);
+                tile_set of_slices = set;
+                if (slices.sums) of_slices.types.output = set.types.sums();
+                return make_of_parts(part, {slices, {}},
+                        [&](const detail::convolution_problem &slice) {
+                            return make_part(of_slices, slice,
+                                    parts.parts.size(), slices.parts.size() > 1,
+                                    options);
+                        });
             });
 }
 
