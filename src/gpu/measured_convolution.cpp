@@ -33,17 +33,6 @@ bool has_groups_of_one(const convolution_problem &problem) {
     return weights[0] > 1 && weights[1] * weights[2] <= 2;
 }
 
-/// Whether cuDNN would copy more than 1 GiB of src and dst.
-bool cudnn_copies_most(const convolution_problem &problem) {
-    const auto ways = cudnn::arrangements_of(cudnn::first_slice_of(problem));
-    if (ways.empty()) return false;
-    size_t bytes = 0;
-    for (const size_t operand : {0U, 2U})
-        if (ways.front().operands[operand].staged)
-            bytes += ways.front().operands[operand].bytes;
-    return bytes > size_t {1} << 30;
-}
-
 /// Tiles of 128 by 128 weights, of which each keeps a multiprocessor busy.
 int64_t tiles_of(const detail::weights_view &weights) {
     constexpr int64_t tile = 128;
@@ -107,9 +96,8 @@ std::string f64_yields(
 // in the mean of 47 gradients, H100, seed 901 of bench/sweep), and where sums for few tiles
 // are not cut into slices (62 with channels last). Weights in f32 under a relaxed
 // fpmath_mode are not cut either: cuDNN takes half the time where their tiles fill the
-// device, else up to twelve times as long (H200, cf694b7). Of gradients of
-// weights cuDNN copies the largest tensors whole: 3.3 GiB for 64 to 256 channels of
-// 5x1090x1922 bf16 (pytorch 128947).
+// device, else up to twelve times as long (H200, cf694b7). The largest tensors cuDNN copies
+// whole: 3.3 GiB for weights of 256 to 64 channels, 5x1090x1922 bf16 (pytorch 128947).
 std::string wide_weights_yields(
         const convolution_problem &problem, const compile_options &options) {
     const bool narrow_output = detail::size_of(problem.weights.type) == 2;
@@ -122,7 +110,6 @@ std::string wide_weights_yields(
         return reason_if(4 * tiles >= 3 * multiprocessors,
                 "cuDNN's truncated sums, which this fpmath_mode allows, were "
                 "faster for weights that fill the device");
-    if (cudnn_copies_most(problem)) return {};
     constexpr const char *slow[]
             = {"", "eng0", "eng1", "eng9", "eng33", "eng39", "eng49"};
     const auto first = problem.weights.dims[0] == 1

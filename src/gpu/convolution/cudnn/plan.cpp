@@ -104,6 +104,11 @@ std::optional<named_engine> first_engine(
         if (!refusal_of(problem, options, arrangements).refusal.empty())
             return named_engine {};
         const problem_arrangement &arrangement = arrangements.front();
+        constexpr size_t most_copied = size_t {1} << 30;
+        if (arrangement.staged_bytes > most_copied
+                        + round_up(arrangement.operands[1].bytes,
+                                staged_alignment))
+            return named_engine {};
         const allocation_guard current(device);
         const compile_handle handle(device);
         const plan_finder planner(arrangement, options, handle.get(),

@@ -62,7 +62,9 @@ built_plan find_plan(const problem_arrangement &arrangement,
 /// The engine of the kernel that cuDNN's heuristics put first, of those that the options
 /// allow, for the best arrangement of a problem. Nothing where cuDNN cannot be asked.
 struct named_engine {
-    std::string name; ///< "eng17"; empty where the problem is refused
+    /// "eng17"; empty where the problem is refused, or its src and dst have copies of more
+    /// than 1 GiB.
+    std::string name;
     bool channels_last = false; ///< how it reads src, in place or copied
 };
 std::optional<named_engine> first_engine(
