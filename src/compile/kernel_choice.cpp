@@ -55,11 +55,12 @@ void check_forced(const std::string &forced) {
     }
 }
 
-/// Whether a row may be asked: what descends is for those that take everything.
+/// Whether a row may be asked.
 template <typename Problem>
 bool may_take(const kernel<Problem> &row, const Problem &problem) {
     if constexpr (std::is_same_v<Problem, interpolation_problem>)
-        return problem.mode != interpolation_mode::box || row.last_resort;
+        return problem.mode != interpolation_mode::box || row.last_resort
+                || row.takes_boxes;
     else
         return true;
 }

@@ -109,14 +109,14 @@ bool run_on_native_stream(std::shared_ptr<const detail::engine_impl> engine,
 }
 
 /// An H100, from times of PyTorch's convolutions there and what its memory and
-/// launches take; sums of weights by gpu_strided (an H200's).
+/// launches take; sums of weights at 0.4 of what memory allows.
 detail::kernel_rates rates(detail::data_type type, fpmath_mode fpmath) {
     const int64_t bytes = detail::size_of(type);
     const double strict = fpmath == fpmath_mode::strict ? 3e13 : 1.2e14;
     return {bytes == 8           ? 1.5e13
                     : bytes == 4 ? strict
                                  : 2e14,
-            2e12, 4e10, 4e-6, 64};
+            2e12, 1.6e12 / static_cast<double>(2 * bytes), 4e-6, 64};
 }
 
 constexpr detail::fusing_row<interpolation_problem> fusing_interpolations[]

@@ -13,7 +13,7 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
                 interpolation::make_copy},
         {"interpolation.gpu_resample",
                 "up to 512 taps along an axis, compiled for the problem",
-                resample::make},
+                resample::make, nullptr, false, true},
         {"interpolation.gpu_strided", "everything", interpolation::make_strided,
                 nullptr, true},
 };

@@ -101,6 +101,8 @@ struct kernel {
     /// Takes everything and is slow: not timed where it yields and another row takes
     /// the problem.
     bool last_resort = false;
+    /// Of interpolations: takes interpolation_mode::box, as a last resort does.
+    bool takes_boxes = false;
 };
 
 /// How a backend times plans of one problem, for compile_options::autotune.

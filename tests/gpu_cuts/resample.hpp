@@ -36,6 +36,21 @@ inline void lay_out_randomly(
     }
 }
 
+/// Sums of weights, along the axes that are there.
+inline void make_box(detail::interpolation_problem &p, random_source &random) {
+    p.mode = detail::interpolation_mode::box;
+    for (size_t a = 0; a < 3; ++a) {
+        if (p.diff_src.dims[a + 2] == 1 && p.diff_dst.dims[a + 2] == 1)
+            continue;
+        int64_t sizes[] = {random.integer(1, 9), 0};
+        sizes[1] = sizes[0] + random.integer(0, 3);
+        if (random.integer(0, 1) == 0) std::swap(sizes[0], sizes[1]);
+        p.diff_src.dims[a + 2] = sizes[0];
+        p.diff_dst.dims[a + 2] = sizes[1];
+        p.axes[a] = {sizes[0], sizes[1]};
+    }
+}
+
 /// Of any rank, mode, layout and ratio, so large that the kernels have more than one
 /// of everything; `scale` enlarges it.
 inline detail::interpolation_problem random_interpolation(
@@ -124,6 +139,7 @@ inline detail::interpolation_problem random_interpolation(
                             coordinate_arithmetic::float32_fma,
                             coordinate_arithmetic::float64});
     }
+    if (one_in(8)) make_box(p, random);
     lay_out_randomly(p, nxc, random);
     return p;
 }

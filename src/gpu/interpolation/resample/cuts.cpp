@@ -63,7 +63,7 @@ struct tiled_problem {
 bool is_nested(const problem_specification &p) {
     const axis &first = p.walk.is_there() ? p.walk : p.column;
     const long long row = row_extent(p);
-    if (p.alignment < 16) return false;
+    if (p.alignment < 16 || first.read_pitch < 0) return false;
     if (p.walk.is_there() && row > first.read_pitch) return false;
     return first.read_pitch <= 2 * row;
 }

@@ -154,10 +154,12 @@ std::vector<mapped_problem> specifications_of(
     std::vector<dimension> others;
     for (size_t i = 0; i < 5; ++i) {
         const int64_t write_pitch = p.diff_src.strides[i];
-        const int64_t read_pitch = p.diff_dst.strides[i];
+        int64_t read_pitch = p.diff_dst.strides[i];
         if (i >= 2) {
             axis_map map = make_axis_map(p.mode, p.coordinates, p.axes[i - 2]);
             if (!map.identity) {
+                if (p.mode == detail::interpolation_mode::box)
+                    read_pitch = -read_pitch;
                 axes.push_back(axis_of(map, write_pitch, read_pitch));
                 maps.push_back(std::move(map));
                 continue;
@@ -250,9 +252,14 @@ std::vector<place> host_tables<Sum>::places_of(const axis_map &map) {
 
 template <typename Sum>
 host_tables<Sum>::host_tables(const mapped_problem &of) {
+    const problem_specification &p = of.specification;
+    const axis *const axes[] = {&p.walk, &p.middle, &p.column};
     for (size_t a = 0; a < 3; ++a) {
         const axis_map &map = of.maps[a];
         places[a] = places_of(map);
+        if (axes[a]->read_pitch < 0) // all weights are 1
+            for (place &each : places[a])
+                each.first = 1 - each.first - each.count;
         const auto most
                 = static_cast<size_t>(std::max<int64_t>(1, map.max_count));
         weights[a].assign(places[a].size() * most, Sum(0));

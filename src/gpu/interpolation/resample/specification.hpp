@@ -9,7 +9,8 @@ namespace gradnn::gpu::resample {
 using namespace jit; // what specifications have in common
 
 /// A resampled axis: diff_src, which is written, has `written` positions, diff_dst `read`.
-/// Both are 1 where there is none. Pitches are elements from a position to the next.
+/// Both are 1 where there is none. Pitches are elements from a position to the next. Where
+/// what is read descends its positions are 0, -1, ..., and its pitch is below 0.
 struct axis {
     int written, read;
     int least_taps, most_taps; ///< of a position that is written
