@@ -15,47 +15,42 @@ std::vector<choice> choices_of(
     constexpr int most_of_kind = 6;
     struct candidate {
         double cost;
-        const mapped_problem *of;
+        size_t form;
         cut cut_by;
     };
     std::vector<candidate> candidates;
-    for (const mapped_problem &of : forms) {
-        specification_of_kernel s {of.specification, {}};
-        for (const cut &each : all_cuts(of, gpu)) {
-            s.cut_by = each;
-            candidates.push_back(
-                    {estimate_of(s, of, gpu, false).cycles(), &of, each});
-        }
-    }
+    const auto price = [&](size_t form, const cut &c, bool by_lanes) {
+        const mapped_problem &of = forms[form];
+        return estimate_of({of.specification, c}, of, gpu, by_lanes).cycles();
+    };
+    for (size_t form = 0; form < forms.size(); ++form)
+        for (const cut &each : all_cuts(forms[form], gpu))
+            candidates.push_back({price(form, each, false), form, each});
     const auto cheaper
             = [](const auto &a, const auto &b) { return a.cost < b.cost; };
     std::stable_sort(candidates.begin(), candidates.end(), cheaper);
-    std::map<std::array<int, 10>, int> priced;
+    const auto kind_of = [](const cut &c) {
+        return std::array<int, 9> {c.vector, c.columns, c.repeated, c.exchanged,
+                c.apart, c.stages > 0, c.line_vector, c.words, c.gathers};
+    };
+    std::map<std::pair<bool, std::array<int, 9>>, int> priced;
     std::vector<choice> all;
     for (const candidate &each : candidates) {
-        const cut &c = each.cut_by;
-        if (++priced[{each.of->specification.walk.is_there(), c.vector,
-                    c.columns, c.repeated, c.exchanged, c.apart, c.stages > 0,
-                    c.line_vector, c.words, c.gathers}]
-                > most_of_kind)
+        const problem_specification &p = forms[each.form].specification;
+        if (++priced[{p.walk.is_there(), kind_of(each.cut_by)}] > most_of_kind)
             continue;
         if (all.size() == most_priced) break;
-        const specification_of_kernel s {each.of->specification, each.cut_by};
-        const estimate e = estimate_of(s, *each.of, gpu, true);
-        all.push_back({e.cycles(), s, e});
+        all.push_back({price(each.form, each.cut_by, true), each.form,
+                {p, each.cut_by}});
     }
     std::stable_sort(all.begin(), all.end(), cheaper);
     // The best, each unlike those before it.
     constexpr size_t most_chosen = 12;
     constexpr double far_off = 2.0;
     std::vector<choice> chosen;
-    const auto alike = [](const cut &a, const cut &b) {
-        return a.vector == b.vector && a.columns == b.columns
-                && a.line_vector == b.line_vector && a.repeated == b.repeated
-                && a.exchanged == b.exchanged && a.ahead == b.ahead
-                && (a.stages > 0) == (b.stages > 0) && a.planes == b.planes
-                && a.apart == b.apart && a.words == b.words
-                && a.gathers == b.gathers;
+    const auto alike = [&](const cut &a, const cut &b) {
+        return kind_of(a) == kind_of(b) && a.ahead == b.ahead
+                && a.planes == b.planes;
     };
     for (const choice &each : all) {
         if (each.cost > far_off * all.front().cost) break;

@@ -6,15 +6,10 @@ namespace gradnn::gpu::resample {
 
 namespace {
 
-/// Bytes of an element that is read.
-int read_bytes_of(const problem_specification &p) {
-    return p.reads_sums ? 4 * sum_words(p) : bytes_of(p.type);
-}
-
 /// The vectors of 16 bytes and fewer that divide the inner elements, the longest first.
 std::vector<int> vectors_of(const problem_specification &p) {
     std::vector<int> made;
-    for (int vector = 16 / read_bytes_of(p); vector >= 1; vector /= 2)
+    for (int vector = 16 / bytes_of(read_type_of(p)); vector >= 1; vector /= 2)
         if (is_of_vectors(p, vector)) made.push_back(vector);
     // Narrower ones save registers, where there are many sums; not far narrower ones.
     if (made.size() > 2) made.resize(2);
@@ -26,7 +21,7 @@ std::vector<int> read_vectors_of(
         const problem_specification &p, int tile_step, bool one_tile) {
     std::vector<int> made;
     const int bytes = bytes_of(p.type);
-    for (int vector = 16 / read_bytes_of(p); vector >= 1; vector /= 2)
+    for (int vector = 16 / bytes_of(read_type_of(p)); vector >= 1; vector /= 2)
         if (vector == 1
                 || (p.column.read_pitch == 1
                         && (one_tile || tile_step % vector == 0)

@@ -61,7 +61,7 @@ struct tiled_problem {
 /// Whether neighbours of the first axis lie behind one another, as copies of one range take
 /// them.
 bool is_nested(const problem_specification &p) {
-    const axis &first = p.walk.is_there() ? p.walk : p.column;
+    const axis &first = first_axis_of(p);
     const long long row = row_extent(p);
     if (p.alignment < 16 || first.read_pitch < 0) return false;
     if (p.walk.is_there() && row > first.read_pitch) return false;
@@ -74,42 +74,41 @@ bool adds_up_rows(const problem_specification &p) {
             || p.walk.written != p.walk.read;
 }
 
+/// Whether a multiprocessor holds a block, with the registers that its threads need. Sets how
+/// many it holds.
+bool set_blocks(cut &c, const problem_specification &p, const geometry &g,
+        const gpu_facts &gpu) {
+    constexpr int most_registers = 224;
+    const int registers = ceil_div(registers_of({p, c}, g), 8) * 8;
+    c.blocks = std::min(
+            {gpu.registers / (c.threads * registers), gpu.threads / c.threads,
+                    32, gpu.shared_bytes / (g.shared_bytes + 1024)});
+    return c.blocks > 0 && registers <= most_registers;
+}
+
 /// Threads read global memory.
 void add_threads(std::vector<cut> &to, const mapped_problem &of,
         const gpu_facts &gpu, cut c) {
     const problem_specification &p = of.specification;
-    const bool rolled = geometry_of({p,
-                                            [&] {
-                                                cut tried = c;
-                                                tried.strip = 1;
-                                                tried.threads = 128;
-                                                return tried;
-                                            }()})
-                                .rolled;
-    c.planes = c.parts = 1;
-    c.gathers = false;
+    c.strip = c.planes = c.parts = 1;
+    c.threads = 128;
+    const bool rolled = geometry_of({p, c}).rolled;
+    const std::vector<int> rows_ahead
+            = p.middle.is_there() || rolled || !p.walk.is_there()
+            ? std::vector {0}
+            : std::vector {2, 4};
     const std::vector<int> strips = p.walk.is_there()
             ? parts_of(p.walk.written, true)
             : std::vector<int> {1};
     // What a thread finds once serves so many rows.
     const int least_strip = adds_up_rows(p) ? 1 : std::min(16, p.walk.written);
     for (const int strip : strips)
-        for (const int ahead : {0, 2, 4}) {
+        for (const int ahead : rows_ahead) {
             if (strip < least_strip) break;
-            const bool plain
-                    = p.middle.is_there() || rolled || !p.walk.is_there();
-            if (plain != (ahead == 0)) continue;
             c.strip = c.apart && !p.walk.is_there() ? 128 : strip;
             c.ahead = ahead;
-            c.threads = 128;
             const geometry g = geometry_of({p, c});
-            if (!g.fits) continue;
-            const int registers = ceil_div(registers_of({p, c}, g), 8) * 8;
-            if (registers > 224) continue;
-            c.blocks = std::min({gpu.registers / (c.threads * registers),
-                    gpu.threads / c.threads,
-                    gpu.shared_bytes / (g.shared_bytes + 1024)});
-            if (c.blocks > 0) to.push_back(c);
+            if (g.fits && set_blocks(c, p, g, gpu)) to.push_back(c);
         }
 }
 
@@ -160,13 +159,7 @@ void add_tiles_of(std::vector<cut> &to, tiled_problem &in, cut c, int tile) {
                             || static_cast<long long>(g.lanes) * g.lane_items
                                     < threads / 2)
                         continue;
-                    const int registers
-                            = ceil_div(registers_of({p, c}, g), 8) * 8;
-                    c.blocks = std::min({gpu.registers / (threads * registers),
-                            gpu.threads / threads,
-                            gpu.shared_bytes / (g.shared_bytes + 1024)});
-                    if (c.blocks < 1 || registers > 224) continue;
-                    to.push_back(c);
+                    if (set_blocks(c, p, g, gpu)) to.push_back(c);
                 }
             }
         }
@@ -182,15 +175,13 @@ void add_tiles(std::vector<cut> &to, tiled_problem &in, cut c) {
         add_tiles(to, in, two);
     }
     if (!is_nested(p)) return;
-    const axis &first = p.walk.is_there() ? p.walk : p.column;
+    const axis &first = first_axis_of(p);
     const int bytes = bytes_of(p.type);
     const int positions = p.walk.is_there()
             ? p.walk.written
             : ceil_div(p.column.written, c.columns);
-    int outers = 1;
-    for (const int count : p.outer)
-        outers *= count;
-    const long long whole = (first.read - 1) * first.read_pitch + row_extent(p);
+    const int outers = outers_of(p);
+    const long long whole = rows_extent(p, first.read);
     const bool one_outer
             = outers == p.outer[0] && p.outer_read[0] <= whole + whole / 8;
     const auto fits
@@ -202,8 +193,7 @@ void add_tiles(std::vector<cut> &to, tiled_problem &in, cut c) {
         const bool all = tile == positions;
         // All of them are copied, also those that feed nothing.
         c.tile_read = all ? first.read : in.first.most(of_tile);
-        const long long elements
-                = (c.tile_read - 1) * first.read_pitch + row_extent(p);
+        const long long elements = rows_extent(p, c.tile_read);
         if (!fits(elements)) break;
         if (!all && !pays(elements)) continue;
         for (const int planes : parts_of(std::min(outers, 512), false)) {
@@ -242,13 +232,10 @@ bool take_part_of_rows(tiled_problem &in, cut &c) {
     c.middle_read = p.middle.read;
     c.planes = 1;
     if (of_row <= words) {
-        int outers = 1;
-        for (const int count : p.outer)
-            outers *= count;
         const auto threads = static_cast<int>((of_row + c.words - 1) / c.words);
         c.planes = std::min(c.threads / threads, p.outer[0]);
         // Of several outer axes, parts of the first.
-        while (outers != p.outer[0] && p.outer[0] % c.planes != 0)
+        while (outers_of(p) != p.outer[0] && p.outer[0] % c.planes != 0)
             --c.planes;
         return busy(c.planes * of_row);
     }
@@ -297,12 +284,7 @@ void add_lines_of(std::vector<cut> &to, tiled_problem &in, cut c) {
                     if (ahead * words * vector * bytes > 256
                             || g.shared_bytes > gpu.block_shared_bytes)
                         break;
-                    const int registers
-                            = ceil_div(registers_of({p, c}, g), 8) * 8;
-                    c.blocks = std::min({gpu.registers / (threads * registers),
-                            gpu.threads / threads, 32,
-                            gpu.shared_bytes / (g.shared_bytes + 1024)});
-                    if (c.blocks < 1 || registers > 224) continue;
+                    if (!set_blocks(c, p, g, gpu)) continue;
                     for (const int strip : parts_of(p.walk.written, true)) {
                         c.strip = strip;
                         to.push_back(c);

@@ -1,6 +1,7 @@
 // How an interpolation may be cut, by estimated time.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "gpu/interpolation/resample/geometry.hpp"
@@ -23,8 +24,8 @@ struct estimate {
 
 struct choice {
     double cost;
+    size_t form; ///< of the problem, by number
     specification_of_kernel specification;
-    estimate of;
 };
 
 /// Wavefronts and sectors are counted lane by lane, which takes most of an estimate's time:

@@ -13,13 +13,6 @@ template <element type>
 using storage = jit::stored_of<type>;
 template <element type>
 using sum = jit::sum_of<type>;
-/// Of what is read.
-constexpr element read_type_of(const problem_specification &p) {
-    return !p.reads_sums             ? p.type
-            : p.type == element::f64 ? element::f64
-                                     : element::f32;
-}
-
 /// A kernel's specification is a template argument by reference: by value all of it would be
 /// in the names of all that is instantiated. Its geometry is evaluated once.
 template <const specification_of_kernel &s>

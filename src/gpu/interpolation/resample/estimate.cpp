@@ -237,7 +237,7 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
         }
         path += 100 + 40.0 * flushed * 32 / c.threads;
     }
-    const axis &first = p.walk.is_there() ? p.walk : p.column;
+    const axis &first = first_axis_of(p);
     const double read_again
             = static_cast<double>(c.tile_read) * g.tile_strips / first.read;
     // Copies are on their way while other stages are computed.

@@ -150,7 +150,7 @@ constexpr long long dense_step(const problem_specification &p) {
     for (const axis *a : {&p.column, &p.middle, &p.walk}) {
         if (!a->is_there()) continue;
         if (a->write_pitch != step) return 0;
-        if (a == (p.walk.is_there() ? &p.walk : &p.column)) break;
+        if (a == &first_axis_of(p)) break;
         step *= a->written;
     }
     return step;
@@ -158,12 +158,12 @@ constexpr long long dense_step(const problem_specification &p) {
 
 constexpr void add_tiles(
         geometry &g, const problem_specification &p, const cut &c) {
-    const axis &first = p.walk.is_there() ? p.walk : p.column;
+    const axis &first = first_axis_of(p);
     const int bytes = bytes_of(p.type);
     g.tile_written = c.strip * c.parts * (p.walk.is_there() ? 1 : c.columns);
     g.tile_strips = ceil_div(first.written, g.tile_written);
-    const long long elements = (c.planes - 1) * p.outer_read[0]
-            + (c.tile_read - 1) * first.read_pitch + row_extent(p);
+    const long long elements
+            = (c.planes - 1) * p.outer_read[0] + rows_extent(p, c.tile_read);
     const long long sums = 1LL * c.planes * c.tile_read * p.middle.read
             * (c.line_vector > 0 ? line_pitch_of(p) : 0);
     g.fits = g.fits && elements < 1 << 24
@@ -220,9 +220,7 @@ constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
     const cut &c = s.cut_by;
     geometry g {};
     g.fits = true;
-    g.outers = 1;
-    for (const int count : p.outer)
-        g.outers *= count;
+    g.outers = outers_of(p);
     g.vectors = p.inner / c.vector;
     g.tiles = ceil_div(p.column.written, c.columns);
     g.spread = !c.apart ? 1 : p.walk.is_there() ? g.tiles : c.strip;

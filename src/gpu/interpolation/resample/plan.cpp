@@ -121,23 +121,12 @@ public:
 
     /// The best `tried` ones from a number on, of the form of the first.
     std::unique_ptr<variant> from(size_t number, size_t tried) const {
-        if (choices_.empty())
-            return std::make_unique<variant>(
-                    forms_[0], std::vector<specification_of_kernel> {});
-        const auto is_of_form = [&](const problem_specification &p) {
-            const problem_specification &of = choices_[number].specification.of;
-            return p.walk.is_there() == of.walk.is_there()
-                    && p.column.is_there() == of.column.is_there();
-        };
+        const size_t form = choices_.empty() ? 0 : choices_[number].form;
         std::vector<specification_of_kernel> all;
         for (size_t i = number; i < choices_.size() && all.size() < tried; ++i)
-            if (is_of_form(choices_[i].specification.of))
+            if (choices_[i].form == form)
                 all.push_back(choices_[i].specification);
-        const auto form = std::find_if(
-                forms_.begin(), forms_.end(), [&](const resident_form &each) {
-                    return is_of_form(each.of.specification);
-                });
-        return std::make_unique<variant>(*form, std::move(all));
+        return std::make_unique<variant>(forms_[form], std::move(all));
     }
 
 private:

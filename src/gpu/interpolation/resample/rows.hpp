@@ -48,10 +48,13 @@ constexpr long long row_extent(const problem_specification &p) {
     return (p.middle.read - 1) * p.middle.read_pitch
             + columns * p.column.read_pitch + p.inner;
 }
+/// And of so many of its positions.
+constexpr long long rows_extent(const problem_specification &p, int positions) {
+    return (positions - 1) * first_axis_of(p).read_pitch + row_extent(p);
+}
 /// And of the whole tensor.
 constexpr long long tensor_extent(const problem_specification &p) {
-    const axis &first = p.walk.is_there() ? p.walk : p.column;
-    long long all = (first.read - 1) * first.read_pitch + row_extent(p);
+    long long all = rows_extent(p, first_axis_of(p).read);
     for (int i = 0; i < most_outer; ++i)
         all += (p.outer[i] - 1) * p.outer_read[i];
     return all;

@@ -61,12 +61,30 @@ constexpr int loads_of(const problem_specification &p) {
     return p.prologue == fused_op::none ? 1 : 2;
 }
 
-/// Of diff_src.
-constexpr long long elements_of(const problem_specification &p) {
-    long long all = p.inner;
+/// The elements that are read are of this type: sums that a kernel has kept have their own.
+constexpr element read_type_of(const problem_specification &p) {
+    return !p.reads_sums             ? p.type
+            : p.type == element::f64 ? element::f64
+                                     : element::f32;
+}
+
+/// The axis that tiles are parts of.
+constexpr const axis &first_axis_of(const problem_specification &p) {
+    return p.walk.is_there() ? p.walk : p.column;
+}
+
+/// Positions of all outer axes.
+constexpr int outers_of(const problem_specification &p) {
+    int all = 1;
     for (const int count : p.outer)
         all *= count;
-    return all * p.walk.written * p.middle.written * p.column.written;
+    return all;
+}
+
+/// Of diff_src.
+constexpr long long elements_of(const problem_specification &p) {
+    return 1LL * outers_of(p) * p.inner * p.walk.written * p.middle.written
+            * p.column.written;
 }
 
 /// How the form that takes everything is cut.
@@ -83,9 +101,7 @@ struct generic_cut {
 constexpr generic_cut generic_cut_of(const problem_specification &p, int vector,
         int threads, long long resident) {
     constexpr int together = 4, most_groups = 8;
-    long long outers = 1;
-    for (const int count : p.outer)
-        outers *= count;
+    const long long outers = outers_of(p);
     const long long places = elements_of(p) / vector / outers;
     const long long groups = places * outers / (2 * resident) / together;
     generic_cut made {};

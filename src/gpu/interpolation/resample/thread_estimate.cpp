@@ -77,7 +77,7 @@ thread_estimate::thread_estimate(const specification_of_kernel &s,
         const geometry &g, const mapped_problem &of)
     : p_(s.of), c_(s.cut_by), g_(g), of_(of) {
     halves_ = bytes_of(p_.type) == 2;
-    read_halves_ = halves_ && !p_.reads_sums;
+    read_halves_ = bytes_of(read_type_of(p_)) == 2;
     shared_ = c_.stages > 0 || p_.reads_sums;
     unit_ = std::max(c_.vector, c_.read_vector);
     periods_ = period_of(p_.rows).rows > 0
@@ -145,7 +145,7 @@ double thread_estimate::path() const {
 }
 
 double thread_estimate::wavefronts() const {
-    const int bytes = p_.reads_sums && halves_ ? 4 : bytes_of(p_.type);
+    const int bytes = bytes_of(read_type_of(p_));
     double of_row = 0;
     const int units = g_.rolled ? 1 : g_.units;
     for (int u = 0; u < units; ++u)
@@ -234,8 +234,7 @@ lanes thread_estimate::places(int unit, int column, bool written) const {
         at += written ? row * p_.walk.write_pitch
                       : first(0, row) * p_.walk.read_pitch;
         if (!tiled || !c_.gathers) at += rest / strips * outer_pitch(written);
-        const int bytes
-                = p_.reads_sums && halves_ && !written ? 4 : bytes_of(p_.type);
+        const int bytes = bytes_of(written ? p_.type : read_type_of(p_));
         made[static_cast<size_t>(lane)] = (at + (1 << 24)) * bytes;
     }
     return made;

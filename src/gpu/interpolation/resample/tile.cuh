@@ -25,7 +25,7 @@ struct tile_of_block {
     static constexpr cut c = s.cut_by;
     static constexpr geometry g = geometry_for<s>;
     static constexpr bool walks = p.walk.is_there();
-    static constexpr axis first_axis = walks ? p.walk : p.column;
+    static constexpr axis first_axis = first_axis_of(p);
     using type = storage<p.type>;
     using sum_type = sum<p.type>;
     static constexpr int in_16_bytes = 16 / static_cast<int>(sizeof(type));
@@ -68,8 +68,8 @@ struct tile_of_block {
     __device__ __forceinline__ int elements_of_copy() const {
         const int planes
                 = c.planes == 1 ? 1 : least(c.planes, g.outers - outer);
-        return static_cast<int>((planes - 1) * p.outer_read[0]
-                + (end - from - 1) * first_axis.read_pitch + row_extent(p));
+        return static_cast<int>(
+                (planes - 1) * p.outer_read[0] + rows_extent(p, end - from));
     }
     __device__ __forceinline__ static int place_in_16_bytes(const type *at) {
         return static_cast<int>(
