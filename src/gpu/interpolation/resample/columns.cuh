@@ -289,42 +289,4 @@ struct columns_of_thread {
     }
 };
 
-/// The rows of a thread's columns, which come one after the other by copies to shared memory.
-template <const specification_of_kernel &s>
-struct rows_ahead {
-    using columns = columns_of_thread<s>;
-    static constexpr cut c = s.cut_by;
-
-    rows_on_their_way<typename columns::unit, columns::loads, c.threads> rows;
-    const typename columns::read_type *next;
-    int left, slot;
-
-    __device__ __forceinline__ rows_ahead(
-            const typename columns::read_type *first, int count,
-            const columns &along)
-        : rows(jit::dynamic_shared(), c.ahead),
-          next(first),
-          left(count),
-          slot(0) {
-#pragma unroll
-        for (int i = 0; i < c.ahead; ++i)
-            submit(along, i);
-    }
-    __device__ __forceinline__ void submit(const columns &along, int to) {
-        if (left > 0) {
-            along.copy(rows, to, next);
-            next += s.of.walk.read_pitch;
-        }
-        --left;
-        commit_copies();
-    }
-    __device__ __forceinline__ void take(
-            typename columns::raw_row &to, const columns &along) {
-        wait_for_copies<c.ahead - 1>();
-        rows.take(slot, to);
-        submit(along, slot);
-        slot = slot + 1 == c.ahead ? 0 : slot + 1;
-    }
-};
-
 } // namespace gradnn::gpu::resample

@@ -191,38 +191,20 @@ struct words_of_thread {
     }
 };
 
+template <const specification_of_kernel &s>
+constexpr specification_of_kernel rest_for = rest_of_walk(s);
+
 /// The columns and positions of the middle axis that a thread takes from rows of sums.
 template <const specification_of_kernel &s>
-struct outputs_of_thread {
+struct outputs_of_thread : lanes_of_thread<s, rest_for<s>> {
+    using lanes = lanes_of_thread<s, rest_for<s>>;
+    using lanes::of, lanes::active, lanes::inner, lanes::first_item;
     static constexpr problem_specification p = s.of;
     static constexpr cut c = s.cut_by;
     static constexpr geometry g = geometry_for<s>;
     using type = storage<p.type>;
     using sum_type = sum<p.type>;
-    static constexpr specification_of_kernel for_rest = rest_of_walk(s);
-    using rest = walk<for_rest>;
-
-    rest of[g.sets];
-    bool active[g.sets];
-
-    __device__ __forceinline__ static int lane(int set) {
-        const int thread = static_cast<int>(threadIdx.x);
-        return g.sets > 1 ? thread + set * c.threads : thread % g.lanes;
-    }
-    __device__ __forceinline__ static int first_item() {
-        return g.sets > 1 ? 0 : static_cast<int>(threadIdx.x) / g.lanes;
-    }
-
-    __device__ __forceinline__ void find(
-            int part, const axis_table<sum_type> &table) {
-#pragma unroll
-        for (int set = 0; set < g.sets; ++set) {
-            const int columns = part * c.parts + lane(set) / g.vectors;
-            active[set] = columns < g.tiles && lane(set) < g.lanes
-                    && first_item() < g.groups;
-            if (active[set]) of[set].along.find(columns, table);
-        }
-    }
+    using rest = walk<rest_for<s>>;
 
     /// From `line`, where the elements of whole rows would begin.
     __device__ __forceinline__ void write(const sum_type *line, int middle,
@@ -232,7 +214,6 @@ struct outputs_of_thread {
 #pragma unroll
         for (int set = 0; set < g.sets; ++set) {
             if (!active[set]) continue;
-            const int inner = lane(set) % g.vectors * c.vector;
 #pragma unroll together
             for (int i = 0; i < items; ++i) {
                 const int number = first_item() + i * g.groups;
@@ -244,8 +225,8 @@ struct outputs_of_thread {
                         || (g.middle_strips * c.middle_part != p.middle.written
                                 && item.middle >= p.middle.written))
                     continue;
-                of[set].run(item, map, line + plane * g.line_pitch + inner, 0,
-                        to + plane * p.outer_write[0] + inner);
+                of[set].run(item, map, line + plane * g.line_pitch + inner(set),
+                        0, to + plane * p.outer_write[0] + inner(set));
             }
         }
     }
@@ -303,7 +284,7 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
     for (int to = 0; to < rows_ahead; ++to)
         submit(to);
     outputs_of_thread<s> outputs;
-    outputs.find(part, map.column);
+    outputs.find(part * c.parts, map.column);
     int slot = 0;
     int current = row < end_row ? least(map.steps[row].low, begin) : begin;
     written += current * p.walk.write_pitch;

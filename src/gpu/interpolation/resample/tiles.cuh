@@ -18,9 +18,11 @@ __device__ __forceinline__ constexpr int rest_of(int item, int items) {
     return c.gathers ? item / c.planes : item % (items / c.planes);
 }
 
-/// The lanes of a thread, whose columns it keeps from tile to tile.
+/// The lanes of a thread, which it keeps from tile to tile.
 template <const specification_of_kernel &s>
-struct lanes_of_thread {
+struct lanes_of_tiles : lanes_of_thread<s, s> {
+    using lanes = lanes_of_thread<s, s>;
+    using lanes::of, lanes::active, lanes::inner, lanes::first_item;
     using tile = tile_of_block<s>;
     static constexpr problem_specification p = s.of;
     static constexpr cut c = s.cut_by;
@@ -29,29 +31,12 @@ struct lanes_of_thread {
     using sum_type = sum<p.type>;
     using walk_of_lane = walk<s>;
 
-    walk_of_lane of[g.sets];
-    bool active[g.sets];
     int strip; ///< that the columns are of
-
-    __device__ __forceinline__ static int lane(int set) {
-        const int thread = static_cast<int>(threadIdx.x);
-        return g.sets > 1 ? thread + set * c.threads : thread % g.lanes;
-    }
-    __device__ __forceinline__ static int first_item() {
-        return g.sets > 1 ? 0 : static_cast<int>(threadIdx.x) / g.lanes;
-    }
 
     __device__ __forceinline__ void find(
             int of_strip, const axis_table<sum_type> &table) {
         strip = of_strip;
-#pragma unroll
-        for (int set = 0; set < g.sets; ++set) {
-            const int columns = lane(set) / g.vectors
-                    + (tile::walks ? 0 : strip * c.strip);
-            active[set] = columns < g.tiles && lane(set) < g.lanes
-                    && first_item() < g.groups;
-            if (active[set]) of[set].along.find(columns, table);
-        }
+        lanes::find(tile::walks ? 0 : strip * c.strip, table);
     }
 
     __device__ __forceinline__ static const type *begin_of(
@@ -70,7 +55,6 @@ struct lanes_of_thread {
 #pragma unroll
         for (int set = 0; set < g.sets; ++set) {
             if (!active[set]) continue;
-            const int inner = lane(set) % g.vectors * c.vector;
 #pragma unroll together
             for (int number = first_item(); number < g.lane_items;
                     number += g.groups) {
@@ -85,8 +69,9 @@ struct lanes_of_thread {
                     item.end = least(item.begin + c.strip, p.walk.written);
                     if (item.begin >= p.walk.written) continue;
                 }
-                of[set].run(item, map, here + plane * p.outer_read[0] + inner,
-                        at.from, to + plane * p.outer_write[0] + inner);
+                of[set].run(item, map,
+                        here + plane * p.outer_read[0] + inner(set), at.from,
+                        to + plane * p.outer_write[0] + inner(set));
             }
         }
     }
@@ -98,7 +83,6 @@ struct lanes_of_thread {
 #pragma unroll
         for (int set = 0; set < g.sets; ++set) {
             if (!active[set]) continue;
-            const int inner = lane(set) % g.vectors;
 #pragma unroll 2
             for (int number = first_item(); number < g.lane_items;
                     number += g.groups) {
@@ -109,10 +93,10 @@ struct lanes_of_thread {
                 typename walk_of_lane::row_sums sums;
                 of[set].add_up_row(sums,
                         here + plane * p.outer_read[0] + row * p.walk.read_pitch
-                                + middle * p.middle.read_pitch + inner,
+                                + middle * p.middle.read_pitch + inner(set),
                         true);
                 of[set].along.keep(
-                        tile::lines() + number * line_pitch_of(p) + inner,
+                        tile::lines() + number * line_pitch_of(p) + inner(set),
                         sums);
             }
         }
@@ -221,7 +205,7 @@ __device__ void resample_of_tiles(const storage<s.of.type> *read,
     for (int slot = 0; slot < c.stages; ++slot)
         submit(number + slot, slot, map);
     const auto near = tables_of_block<s>(map);
-    lanes_of_thread<s> lanes;
+    lanes_of_tiles<s> lanes;
     lanes.find(on_way[0].strip, map.column);
     __syncthreads();
     int slot = 0, parity = 0;

@@ -201,15 +201,35 @@ struct walk {
     };
     template <int unused>
     struct rows_of_walk<false, unused> {
-        rows_ahead<s> rows;
+        rows_on_their_way<typename columns::unit, columns::loads, c.threads>
+                rows;
+        const read_type *next;
+        int left, slot = 0;
 
         __device__ __forceinline__ rows_of_walk(
                 const read_type *first, int row, int end, const columns &along)
-            : rows(first, end - row, along) {}
+            : rows(jit::dynamic_shared(), c.ahead),
+              next(first),
+              left(end - row) {
+#pragma unroll
+            for (int i = 0; i < c.ahead; ++i)
+                submit(along, i);
+        }
+        __device__ __forceinline__ void submit(const columns &along, int to) {
+            if (left > 0) {
+                along.copy(rows, to, next);
+                next += p.walk.read_pitch;
+            }
+            --left;
+            commit_copies();
+        }
         __device__ __forceinline__ void add_up_next(
                 const walk &of, row_sums &to) {
             raw_row raw;
-            rows.take(raw, of.along);
+            wait_for_copies<c.ahead - 1>();
+            rows.take(slot, raw);
+            submit(of.along, slot);
+            slot = slot + 1 == c.ahead ? 0 : slot + 1;
             of.along.add_up(to, raw);
         }
     };
@@ -285,6 +305,42 @@ struct walk {
                 add_weighted(high, static_cast<sum_type>(to.high_weight), sums);
         }
     };
+};
+
+/// The lanes of a thread of a block that shares what it reads: parts of a row, which the thread
+/// keeps, by a kernel of the specification `of_lane`. Of every lane it takes some items.
+template <const specification_of_kernel &s,
+        const specification_of_kernel &of_lane>
+struct lanes_of_thread {
+    static constexpr cut c = s.cut_by;
+    static constexpr geometry g = geometry_for<s>;
+
+    walk<of_lane> of[g.sets];
+    bool active[g.sets];
+
+    __device__ __forceinline__ static int lane(int set) {
+        const int thread = static_cast<int>(threadIdx.x);
+        return g.sets > 1 ? thread + set * c.threads : thread % g.lanes;
+    }
+    /// The first of its inner elements.
+    __device__ __forceinline__ static int inner(int set) {
+        return lane(set) % g.vectors * c.vector;
+    }
+    __device__ __forceinline__ static int first_item() {
+        return g.sets > 1 ? 0 : static_cast<int>(threadIdx.x) / g.lanes;
+    }
+
+    /// Of a block whose columns begin at the part `first` of a row.
+    __device__ __forceinline__ void find(
+            int first, const axis_table<sum<s.of.type>> &table) {
+#pragma unroll
+        for (int set = 0; set < g.sets; ++set) {
+            const int columns = first + lane(set) / g.vectors;
+            active[set] = columns < g.tiles && lane(set) < g.lanes
+                    && first_item() < g.groups;
+            if (active[set]) of[set].along.find(columns, table);
+        }
+    }
 };
 
 } // namespace gradnn::gpu::resample
