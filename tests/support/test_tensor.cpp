@@ -72,11 +72,13 @@ std::vector<size_t> test_tensor::element_offsets() const {
 std::vector<std::byte> test_tensor::element_bytes() const {
     const std::vector<std::byte> bytes = read();
     const auto size = static_cast<size_t>(detail::size_of(lt_.get_data_type()));
-    std::vector<std::byte> elements;
-    for (const size_t offset : element_offsets())
-        elements.insert(elements.end(),
-                bytes.begin() + static_cast<long>(offset),
-                bytes.begin() + static_cast<long>(offset + size));
+    const std::vector<size_t> offsets = element_offsets();
+    std::vector<std::byte> elements(offsets.size() * size);
+    std::byte *to = elements.data();
+    for (const size_t offset : offsets) {
+        std::memcpy(to, &bytes.at(offset), size);
+        to += size;
+    }
     return elements;
 }
 
