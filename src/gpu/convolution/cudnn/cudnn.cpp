@@ -123,10 +123,7 @@ private:
 
 /// Where cuDNN 9.14, looking for engines, divides by zero, writes where it may not
 /// or does not return: some gradients of src with strides and dilations along the
-/// same axis. Which ones is not known. In three dimensions (3, 3, 4) with
-/// (2, 3, 2) and 4 with 2 throughout do, 2 with 2 and 3 with 2 do not; in two,
-/// strides of 3 to 5 with dilations of 2 to 4, f16 and f32. make() takes such axes
-/// apart.
+/// same axis; which ones is not known. make() takes such axes apart.
 bool crashes_cudnn(
         const convolution_problem &problem, const problem_arrangement &seen) {
     if (problem.direction != detail::convolution_direction::backward_data)
