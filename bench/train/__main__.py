@@ -64,6 +64,7 @@ def _arguments(given: list[str] | None) -> argparse.Namespace:
     add("--run", type=_listed(trainer.RUNS), default=["eager"])
     add("--modes", type=_listed(trainer.MODES), default=list(trainer.MODES))
     add("--size", choices=("full", "reduced", "small"), default="full")
+    add("--images", type=int, help="of a step (default: doc/training_steps.md)")
     add(
         "--small",
         action="store_const",
@@ -143,7 +144,9 @@ def _not_run(report: dict, start: float, title: str, failure: Exception) -> None
     _say(start, report["not_run"][-1])
 
 
-def _time_network_calls(options, report: dict, rows: list, start: float) -> None:
+def _time_network_calls(
+    options, networks: dict, report: dict, rows: list, start: float
+) -> None:
     for name, dtype, layout in rows:
         title = f"{name} {dtype} {layout}"
         if time.perf_counter() > start + options.limit:
@@ -151,7 +154,7 @@ def _time_network_calls(options, report: dict, rows: list, start: float) -> None
             continue
         try:
             row = network_calls.measure(
-                NETWORKS[name], options.size, dtype, layout, options.device
+                networks[name], options.size, dtype, layout, options.device
             )
         except Exception as failure:  # the others go on
             _not_run(report, start, title, failure)
@@ -182,16 +185,19 @@ def _run(options: argparse.Namespace, report: dict) -> None:
         if layout in NETWORKS[name].layouts
         for run in options.run
     ]
+    networks = dict(NETWORKS)
+    if options.images:
+        networks = {k: each.of_images(options.images) for k, each in networks.items()}
     reference, of = None, None
     if options.network_calls:
         rows = list(dict.fromkeys(each[:3] for each in left))
-        _time_network_calls(options, report, rows, start)
+        _time_network_calls(options, networks, report, rows, start)
         report["seconds"] = time.perf_counter() - start
         return
     while left:
         name, dtype, layout, run = left[0]
         title = f"{name} {dtype} {layout} {run}"
-        network = NETWORKS[name]
+        network = networks[name]
         now = time.perf_counter()
         if now > end:
             report["not_run"] += [f"{' '.join(each)}: no time" for each in left]
@@ -214,6 +220,7 @@ def _run(options: argparse.Namespace, report: dict) -> None:
             _write(report, options.json)
             continue
         row["device"] = device
+        row["images"] = options.images
         report["rows"].append(row)
         _free(device)
         _say(start, " ".join(table.cells(row)))

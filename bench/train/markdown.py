@@ -56,7 +56,9 @@ def _means(rows: list[dict]) -> list[str]:
 
 
 def _name(row: dict) -> list[str]:
-    return [row["network"], f"{row['dtype']} {row['layout']}"]
+    images = row.get("images")  # where they are not those of the network
+    network = row["network"] + (f", {images} images" if images else "")
+    return [network, f"{row['dtype']} {row['layout']}"]
 
 
 def _line(cells: list[str]) -> str:

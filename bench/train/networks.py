@@ -27,6 +27,11 @@ class Network(NamedTuple):
     def layouts(self) -> tuple[str, ...]:
         return ("NXC", "NCX") if len(self.shapes["full"]) > 3 else ("NCX",)
 
+    def of_images(self, count: int) -> Network:
+        """The same, of so many images a step."""
+        shapes = {size: (count, *shape[1:]) for size, shape in self.shapes.items()}
+        return self._replace(shapes=shapes)
+
     def make(self, size: str) -> nn.Module:
         """The network with its weights, the same every time."""
         torch.manual_seed(20)

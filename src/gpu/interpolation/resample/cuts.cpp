@@ -105,24 +105,11 @@ void add_threads(std::vector<cut> &to, const mapped_problem &of,
     for (const int strip : strips)
         for (const int ahead : rows_ahead) {
             if (strip < least_strip) break;
-            c.strip = c.apart && !p.walk.is_there() ? 128 : strip;
+            c.strip = strip;
             c.ahead = ahead;
             const geometry g = geometry_of({p, c});
             if (g.fits && set_blocks(c, p, g, gpu)) to.push_back(c);
         }
-}
-
-/// The vectors of the second of two passes; 0 where there is none to take.
-int line_vector_of(const problem_specification &p, const cut &c) {
-    if (!p.walk.is_there() || !p.column.is_there() || c.vector > 1
-            || p.column.write_pitch != p.inner)
-        return 0;
-    const int length = p.column.written * p.inner;
-    for (int vector = p.type == element::f64 ? 2 : 4; vector > 1; vector /= 2)
-        if (length % vector == 0 && pitches_divide(p, vector, true)
-                && p.alignment % (vector * bytes_of(p.type)) == 0)
-            return vector;
-    return 1;
 }
 
 /// By tiles of so many positions of the first axis: stages, threads and parts.
@@ -166,14 +153,9 @@ void add_tiles_of(std::vector<cut> &to, tiled_problem &in, cut c, int tile) {
     }
 }
 
-/// Threads read tiles of shared memory, in one pass or in two.
+/// Threads read tiles of shared memory.
 void add_tiles(std::vector<cut> &to, tiled_problem &in, cut c) {
     const problem_specification &p = in.of.specification;
-    if (c.line_vector == 0 && line_vector_of(p, c) > 0) {
-        cut two = c;
-        two.line_vector = line_vector_of(p, c);
-        add_tiles(to, in, two);
-    }
     if (!is_nested(p)) return;
     const axis &first = first_axis_of(p);
     const int bytes = bytes_of(p.type);

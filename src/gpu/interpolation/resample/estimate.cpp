@@ -213,20 +213,6 @@ estimate estimate_of(const specification_of_kernel &s, const mapped_problem &of,
         sectors = of_tile * thread.sectors();
     }
     double path = 200 + turns * g.sets * thread.path();
-    if (c.line_vector > 0) {
-        const specification_of_kernel next = second_pass_of(s);
-        const geometry next_geometry = geometry_of(next);
-        const thread_estimate second(next, next_geometry, of);
-        const double threads = static_cast<double>(next.of.inner)
-                / c.line_vector * c.planes * c.parts * p.middle.written;
-        instructions += std::ceil(threads / 32) * second.instructions();
-        if (by_lanes) {
-            turns_of_banks += of_tiles.wavefront * std::ceil(threads / 32)
-                    * second.wavefronts();
-            sectors += std::ceil(threads / 32) * second.sectors();
-        }
-        path += std::ceil(threads / c.threads) * second.path() + 60;
-    }
     if (c.gathers) {
         const double flushed = elements_written(p) * bytes_of(p.type) / 16 / 32
                 / g.all_tiles; // by warps

@@ -2,7 +2,6 @@
 // the host, which plans, and by the kernels.
 #pragma once
 
-#include "gpu/interpolation/resample/passes.hpp"
 #include "gpu/interpolation/resample/rows.hpp"
 
 namespace gradnn::gpu::resample {
@@ -11,7 +10,6 @@ struct geometry {
     int outers; ///< positions of all outer axes
     /// Parts of the inner elements, a row and the first axis.
     int vectors, tiles, strips;
-    int spread; ///< from a column of a thread to its next
     /// The taps of a thread's columns are loaded by units of read_vector or vector elements:
     /// of which column's place (0 for a window), how far from it in positions, and whether
     /// every thread has it.
@@ -127,8 +125,7 @@ constexpr void add_places(
 }
 
 constexpr int stage_margin = 64; ///< bytes around what is copied
-constexpr int barrier_bytes
-        = 128; ///< ahead of the tables, the sums and the stages
+constexpr int barrier_bytes = 128; ///< ahead of the tables and the stages
 constexpr int most_sets = 4, most_table_bytes = 24 << 10;
 constexpr int table_alignment
         = 32; ///< of each table in shared memory, in bytes
@@ -164,10 +161,7 @@ constexpr void add_tiles(
     g.tile_strips = ceil_div(first.written, g.tile_written);
     const long long elements
             = (c.planes - 1) * p.outer_read[0] + rows_extent(p, c.tile_read);
-    const long long sums = 1LL * c.planes * c.tile_read * p.middle.read
-            * (c.line_vector > 0 ? line_pitch_of(p) : 0);
     g.fits = g.fits && elements < 1 << 24
-            && (c.line_vector == 0 || sums < 1 << 24)
             && (g.tile_strips > 1 || c.tile_read >= first.read)
             && (c.planes == 1
                     || (g.tile_strips == 1 && g.outers == p.outer[0]));
@@ -181,9 +175,6 @@ constexpr void add_tiles(
         g.table_bytes
                 = ceil_div(static_cast<int>(tables) + 4 * table_alignment, 128)
                 * 128;
-    if (c.line_vector > 0)
-        g.line_bytes
-                = ceil_div(static_cast<int>(sums) * sum_words(p), 32) * 128;
     if (c.gathers) {
         const long long step = dense_step(p);
         const long long count
@@ -194,8 +185,8 @@ constexpr void add_tiles(
         g.gathered_bytes
                 = ceil_div(static_cast<int>(count) * bytes + 32, 128) * 128;
     }
-    g.shared_bytes = barrier_bytes + g.table_bytes + g.line_bytes
-            + g.gathered_bytes + g.stage_bytes * c.stages;
+    g.shared_bytes = barrier_bytes + g.table_bytes + g.gathered_bytes
+            + g.stage_bytes * c.stages;
     const long long all = 1LL * ceil_div(g.outers, c.planes) * g.tile_strips;
     g.all_tiles = static_cast<int>(all);
     g.lanes = (p.walk.is_there() ? g.tiles : c.strip) * g.vectors;
@@ -203,15 +194,8 @@ constexpr void add_tiles(
     g.groups = g.sets > 1 ? 1 : c.threads / g.lanes;
     g.lane_items
             = c.planes * (p.walk.is_there() ? c.parts * p.middle.written : 1);
-    if (c.line_vector > 0)
-        g.lane_items = c.planes * c.tile_read * p.middle.read;
     g.fits = g.shared_bytes <= 227 << 10 && g.sets <= most_sets
             && all < 1LL << 30;
-}
-
-/// The first column of a thread, by what of a row it has.
-constexpr int first_column_of(const geometry &g, const cut &c, int tile) {
-    return tile / g.spread * g.spread * c.columns + tile % g.spread;
 }
 
 /// What follows from a thread's part of a row alone.
@@ -223,9 +207,6 @@ constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
     g.outers = outers_of(p);
     g.vectors = p.inner / c.vector;
     g.tiles = ceil_div(p.column.written, c.columns);
-    g.spread = !c.apart ? 1 : p.walk.is_there() ? g.tiles : c.strip;
-    if (c.apart && !p.walk.is_there())
-        g.tiles = ceil_div(p.column.written, c.strip * c.columns) * c.strip;
     if (c.repeated)
         add_window(g, p, c);
     else
@@ -233,9 +214,7 @@ constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
     if (p.middle.is_there() && c.ahead > 0) g.fits = false;
     if (!g.fits) return g;
 
-    g.write_vector = c.vector > 1 || c.apart || p.column.write_pitch != 1
-            ? 1
-            : c.columns;
+    g.write_vector = c.vector > 1 || p.column.write_pitch != 1 ? 1 : c.columns;
     while (g.write_vector & (g.write_vector - 1)
             || p.column.written % g.write_vector || c.columns % g.write_vector
             || !pitches_divide(p, g.write_vector, true)
@@ -324,6 +303,28 @@ constexpr void add_exchange(geometry &g, int middles) {
     const long long warps
             = (1LL * g.outers * g.tiles + g.writers - 1) / g.writers;
     g.items = warps * g.strips * middles * lanes;
+}
+
+/// Where the walk comes first: what is left, from rows of sums.
+constexpr specification_of_kernel rest_of_walk(
+        const specification_of_kernel &s) {
+    specification_of_kernel made = s;
+    problem_specification &p = made.of;
+    // Every row that is written is a first one to it.
+    while (p.walk.write_pitch * bytes_of(p.type) % p.alignment)
+        p.alignment /= 2;
+    p.walk = {1, 1, 1, 1, false, false, 0, 0};
+    p.rows = {};
+    p.walk_first = false;
+    p.reads_sums = true;
+    for (long long &pitch : p.outer_read)
+        pitch = 0;
+    p.column.read_pitch = p.inner;
+    p.middle.read_pitch = 1LL * p.column.read * p.inner;
+    cut &c = made.cut_by;
+    c.strip = c.parts;
+    c.ahead = c.line_vector = c.words = 0;
+    return made;
 }
 
 constexpr geometry geometry_of(const specification_of_kernel &s) {

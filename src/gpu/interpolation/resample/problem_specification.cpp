@@ -302,14 +302,13 @@ std::string text_of(const specification_of_kernel &s) {
             "},\n    .cut_by = {.vector = ", c.vector,
             ", .columns = ", c.columns, ", .repeated = ", truth(c.repeated),
             ", .read_vector = ", c.read_vector,
-            ", .exchanged = ", truth(c.exchanged),
-            ", .apart = ", truth(c.apart), ", .strip = ", c.strip,
+            ", .exchanged = ", truth(c.exchanged), ", .strip = ", c.strip,
             ", .ahead = ", c.ahead, ", .threads = ", c.threads,
             ", .blocks = ", c.blocks, ", .stages = ", c.stages,
             ", .planes = ", c.planes, ", .parts = ", c.parts,
             ", .tile_read = ", c.tile_read, ", .middle_part = ", c.middle_part,
-            ", .middle_read = ", c.middle_read,
-            ", .line_vector = ", c.line_vector, ", .words = ", c.words,
+            ", .middle_read = ", c.middle_read, ", .words = ", c.words,
+            ", .line_vector = ", c.line_vector,
             ", .gathers = ", truth(c.gathers), "},\n};\n}\n");
 }
 

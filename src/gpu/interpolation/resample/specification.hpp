@@ -128,8 +128,6 @@ struct cut {
     /// A thread reads of a window what lies over its columns alone, and has the rest from the
     /// neighbouring lanes.
     bool exchanged;
-    /// A thread's columns lie apart, those of neighbouring threads side by side.
-    bool apart;
     int strip;
     int ahead; ///< rows on their way (lines: and one in use); 0: none
     int threads, blocks; ///< of a block; that a multiprocessor is to hold
@@ -140,12 +138,9 @@ struct cut {
     /// Where the walk comes first, of the middle axis: positions of a block's part of a row, and
     /// those that are read for them.
     int middle_part, middle_read;
-    /// 0, or a tile in two passes: the columns' sums of all rows go to shared memory, from
-    /// where the other axes take vectors of so many.
-    int line_vector;
     /// Where the walk comes first a thread has so many vectors, of `line_vector` elements, of a
     /// row, and a block `parts` times the columns of a thread, from `tile_read` positions.
-    int words;
+    int words, line_vector;
     /// Of tiles: what is written gathers in shared memory, one range of memory a tile, that
     /// threads copy 16 bytes by 16 bytes.
     bool gathers;

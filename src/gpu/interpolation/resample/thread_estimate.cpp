@@ -109,11 +109,7 @@ double thread_estimate::instructions() const {
     if (g_.rolled)
         row = column_taps_ * (4 + c_.vector * (read_halves_ ? 2 : 1)) + 8;
     if (!p_.column.is_there()) row -= taps * c_.vector;
-    if (p_.middle.is_there() && c_.line_vector == 0) row += of_row + 4;
-    // The first of two passes: each row by itself, to shared memory.
-    if (c_.line_vector > 0)
-        return row + 10
-                + static_cast<double>(c_.columns) / line_store_of(p_, c_);
+    if (p_.middle.is_there()) row += of_row + 4;
     double step = rows_ * row;
     double written = c_.vector > 1
             ? c_.columns * (1 + (halves_ ? c_.vector / 2.0 : 0))
@@ -139,7 +135,6 @@ double thread_estimate::path() const {
     if (c_.ahead > 1) step = std::max(load / c_.ahead, chain);
     if (periods_ && c_.ahead == 0)
         step = load / period_of(p_.rows).rows + rows_ * chain;
-    if (c_.line_vector > 0) return load + chain + 20;
     const double begin = shared ? 40 : 2000;
     return begin + steps_ * (step + (p_.walk.is_there() ? 30 : 0));
 }
@@ -153,13 +148,6 @@ double thread_estimate::wavefronts() const {
     if (g_.rolled) of_row *= column_taps_;
     if (c_.exchanged) of_row += (g_.left + g_.right) * sum_words(p_);
     double of_store = 0;
-    if (c_.line_vector > 0) { // and the sums that are kept
-        const int wide = line_store_of(p_, c_);
-        for (int k = 0; k < c_.columns; k += wide)
-            of_store += wavefronts_of(
-                    places(0, k, true), wide * 4 * sum_words(p_), true);
-        return of_row + of_store;
-    }
     for (int k = 0; k < c_.columns; k += g_.write_vector)
         of_store += c_.gathers
                 ? wavefronts_of(places(0, k, true), stored_bytes(), true)
@@ -173,7 +161,7 @@ double thread_estimate::wavefronts() const {
 }
 
 double thread_estimate::sectors() const {
-    if (c_.gathers || c_.line_vector > 0) return 0;
+    if (c_.gathers) return 0;
     const int64_t row = bytes_of(p_.type)
             * (p_.middle.is_there()              ? p_.middle.write_pitch
                             : p_.walk.is_there() ? p_.walk.write_pitch
@@ -206,20 +194,13 @@ lanes thread_estimate::places(int unit, int column, bool written) const {
         rest /= g_.vectors;
         const auto tile = static_cast<int>(rest % g_.tiles);
         rest = tiled ? lane / g_.lanes : rest / g_.tiles;
-        int64_t position = first_column_of(g_, c_, tile) + column * g_.spread;
+        int64_t position = tile * c_.columns + column;
         if (!written && c_.repeated)
             position = tile * g_.tile_step + g_.first_position
                     + g_.unit_position[unit];
         else if (!written)
             position = g_.unit_position[unit]
-                    + first(2,
-                            first_column_of(g_, c_, tile)
-                                    + g_.unit_column[unit] * g_.spread);
-        if (c_.line_vector > 0) {
-            made[static_cast<size_t>(lane)]
-                    = place_of_line(rest, at, position, written);
-            continue;
-        }
+                    + first(2, tile * c_.columns + g_.unit_column[unit]);
         at += position * pitch(p_.column, written);
         if (tiled && c_.gathers) {
             at += rest % c_.planes * outer_pitch(written);
@@ -238,20 +219,6 @@ lanes thread_estimate::places(int unit, int column, bool written) const {
         made[static_cast<size_t>(lane)] = (at + (1 << 24)) * bytes;
     }
     return made;
-}
-
-int64_t thread_estimate::place_of_line(
-        int64_t item, int64_t inner, int64_t position, bool written) const {
-    if (written)
-        return (item * line_pitch_of(p_) + position * p_.inner + inner) * 4
-                * sum_words(p_);
-    const int64_t row = item / p_.middle.read % c_.tile_read;
-    const int64_t plane = item / p_.middle.read / c_.tile_read;
-    return (inner + position * p_.column.read_pitch
-                   + item % p_.middle.read * p_.middle.read_pitch
-                   + row * p_.walk.read_pitch + plane * outer_pitch(false)
-                   + (1 << 24))
-            * bytes_of(p_.type);
 }
 
 } // namespace gradnn::gpu::resample

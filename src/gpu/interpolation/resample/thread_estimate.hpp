@@ -36,9 +36,6 @@ private:
     /// Of a warp's lanes, the addresses of a unit that they load, or of a column that they
     /// store.
     lanes places(int unit, int column, bool written) const;
-    /// Of an item of the first of two passes: in the tile, or among the sums.
-    int64_t place_of_line(
-            int64_t item, int64_t inner, int64_t position, bool written) const;
     int stored_bytes() const {
         return std::max(c_.vector, g_.write_vector) * bytes_of(p_.type);
     }

@@ -77,18 +77,13 @@ struct tile_of_block {
     }
     __device__ __forceinline__ static type *stage(int slot) {
         return reinterpret_cast<type *>(jit::dynamic_shared() + barrier_bytes
-                + g.table_bytes + g.line_bytes + g.gathered_bytes
-                + slot * g.stage_bytes + stage_margin);
-    }
-    /// The columns' sums of all rows of a tile.
-    __device__ __forceinline__ static sum_type *lines() {
-        return reinterpret_cast<sum_type *>(
-                jit::dynamic_shared() + barrier_bytes + g.table_bytes);
+                + g.table_bytes + g.gathered_bytes + slot * g.stage_bytes
+                + stage_margin);
     }
     /// Where what is written gathers, at its places in 16 bytes of memory.
     __device__ __forceinline__ static type *gathered() {
-        return reinterpret_cast<type *>(jit::dynamic_shared() + barrier_bytes
-                + g.table_bytes + g.line_bytes);
+        return reinterpret_cast<type *>(
+                jit::dynamic_shared() + barrier_bytes + g.table_bytes);
     }
     __device__ __forceinline__ static jit::copy_barrier *barrier(int slot) {
         return reinterpret_cast<jit::copy_barrier *>(jit::dynamic_shared())

@@ -6,18 +6,6 @@
 
 namespace gradnn::gpu::resample {
 
-/// Of so many items of a tile, those of different planes are neighbours: threads side by side
-/// do the same then. Where they write to memory those of a plane are, which leaves fewer
-/// places that are written in part.
-template <cut c>
-__device__ __forceinline__ constexpr int plane_of(int item, int items) {
-    return c.gathers ? item % c.planes : item / (items / c.planes);
-}
-template <cut c>
-__device__ __forceinline__ constexpr int rest_of(int item, int items) {
-    return c.gathers ? item / c.planes : item % (items / c.planes);
-}
-
 /// The lanes of a thread, which it keeps from tile to tile.
 template <const specification_of_kernel &s>
 struct lanes_of_tiles : lanes_of_thread<s, s> {
@@ -58,8 +46,13 @@ struct lanes_of_tiles : lanes_of_thread<s, s> {
 #pragma unroll together
             for (int number = first_item(); number < g.lane_items;
                     number += g.groups) {
-                const int plane = plane_of<c>(number, g.lane_items);
-                int rest = rest_of<c>(number, g.lane_items);
+                // Of different planes items are neighbours: threads side by side do
+                // the same. Where they write to memory those of a plane are, which
+                // leaves fewer places that are written in part.
+                constexpr int of_plane = g.lane_items / c.planes;
+                const int plane
+                        = c.gathers ? number % c.planes : number / of_plane;
+                int rest = c.gathers ? number / c.planes : number % of_plane;
                 if (plane >= planes) continue;
                 typename walk_of_lane::item item {0, 0, 0};
                 if constexpr (tile::walks) {
@@ -75,64 +68,7 @@ struct lanes_of_tiles : lanes_of_thread<s, s> {
             }
         }
     }
-
-    /// The first pass: the columns' sums of all rows.
-    __device__ __forceinline__ void fill_lines(const tile &at, int slot) {
-        const type *const here = begin_of(at, slot);
-        const int planes = least(c.planes, g.outers - at.outer);
-#pragma unroll
-        for (int set = 0; set < g.sets; ++set) {
-            if (!active[set]) continue;
-#pragma unroll 2
-            for (int number = first_item(); number < g.lane_items;
-                    number += g.groups) {
-                const int middle = number % p.middle.read;
-                const int row = number / p.middle.read % c.tile_read;
-                const int plane = number / p.middle.read / c.tile_read;
-                if (row >= at.end - at.from || plane >= planes) continue;
-                typename walk_of_lane::row_sums sums;
-                of[set].add_up_row(sums,
-                        here + plane * p.outer_read[0] + row * p.walk.read_pitch
-                                + middle * p.middle.read_pitch + inner(set),
-                        true);
-                of[set].along.keep(
-                        tile::lines() + number * line_pitch_of(p) + inner(set),
-                        sums);
-            }
-        }
-    }
 };
-
-/// The second pass: the sums of the other axes, from those of the columns.
-template <const specification_of_kernel &s>
-__device__ __forceinline__ void add_up_lines(
-        const tile_of_block<s> &at, const tables<sum<s.of.type>> &map) {
-    static constexpr problem_specification p = s.of;
-    static constexpr cut c = s.cut_by;
-    static constexpr specification_of_kernel second = second_pass_of(s);
-    using tile = tile_of_block<s>;
-    constexpr int lanes = second.of.inner / c.line_vector;
-    constexpr int items = c.planes * c.parts * p.middle.written;
-    storage<p.type> *const to = at.destination();
-    const int planes = least(c.planes, geometry_for<s>.outers - at.outer);
-    for (int number = static_cast<int>(threadIdx.x); number < lanes * items;
-            number += c.threads) {
-        const int inner = number % lanes * c.line_vector;
-        const int plane = plane_of<c>(number / lanes, items);
-        const int rest = rest_of<c>(number / lanes, items);
-        if (plane >= planes) continue;
-        typename walk<second>::item item {rest % p.middle.written, 0, 0};
-        item.begin = at.strip * geometry_for<s>.tile_written
-                + rest / p.middle.written * c.strip;
-        item.end = least(item.begin + c.strip, p.walk.written);
-        if (item.begin >= p.walk.written) continue;
-        walk<second> of;
-        of.along.find(0, map.column);
-        of.run(item, map,
-                tile::lines() + plane * second.of.outer_read[0] + inner,
-                at.from, to + plane * p.outer_write[0] + inner);
-    }
-}
 
 /// By all threads, `count` values to shared memory at `to`, where `values` points then.
 template <int threads, typename Value>
@@ -217,19 +153,12 @@ __device__ void resample_of_tiles(const storage<s.of.type> *read,
             jit::wait_for_copies(tile::barrier(slot), parity);
         if (!tile::walks && now.strip != lanes.strip)
             lanes.find(now.strip, map.column);
-        if constexpr (c.line_vector > 0)
-            lanes.fill_lines(now, slot);
-        else
-            lanes.compute(now, slot, near);
+        lanes.compute(now, slot, near);
         __syncthreads();
         submit(number + c.stages, slot, near);
-        if constexpr (c.line_vector > 0) {
-            add_up_lines<s>(now, near);
-            __syncthreads();
-        }
         if constexpr (c.gathers) {
             now.flush(near.others);
-            if (c.line_vector == 0) __syncthreads();
+            __syncthreads();
         }
         if (++slot == c.stages) {
             slot = 0;
