@@ -30,10 +30,10 @@ std::vector<choice> choices_of(
             = [](const auto &a, const auto &b) { return a.cost < b.cost; };
     std::stable_sort(candidates.begin(), candidates.end(), cheaper);
     const auto kind_of = [](const cut &c) {
-        return std::array<int, 8> {c.vector, c.columns, c.repeated, c.exchanged,
-                c.stages > 0, c.line_vector, c.words, c.gathers};
+        return std::array<int, 9> {c.vector, c.columns, c.repeated, c.exchanged,
+                c.apart, c.stages > 0, c.line_vector, c.words, c.gathers};
     };
-    std::map<std::pair<bool, std::array<int, 8>>, int> priced;
+    std::map<std::pair<bool, std::array<int, 9>>, int> priced;
     std::vector<choice> all;
     for (const candidate &each : candidates) {
         const problem_specification &p = forms[each.form].specification;

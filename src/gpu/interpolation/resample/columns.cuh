@@ -51,13 +51,13 @@ struct columns_of_thread {
     /// Whether a row has a column of a thread.
     __device__ __forceinline__ bool has(int k) const {
         return (!c.exchanged && g.tiles * c.columns == p.column.written)
-                || first_column + k < p.column.written;
+                || first_column + k * g.spread < p.column.written;
     }
 
     /// `tile` counts the columns by as many as a thread has.
     __device__ __forceinline__ void find(
             int tile, const axis_table<sum_type> &table) {
-        first_column = tile * c.columns;
+        first_column = first_column_of(g, c, tile);
         at_begin = tile == 0;
         at_end = tile == g.tiles - 1;
         if constexpr (!p.column.is_there()) {
@@ -78,7 +78,8 @@ struct columns_of_thread {
 #pragma unroll
         for (int k = 0; k < c.columns; ++k) {
             if (is_constant(k)) continue;
-            const int column = least(first_column + k, p.column.written - 1);
+            const int column
+                    = least(first_column + k * g.spread, p.column.written - 1);
             const place at = table.places[column];
             const sum_type *const of_column = table.weights
                     + column * static_cast<long long>(p.column.most_taps);
@@ -239,8 +240,9 @@ struct columns_of_thread {
 #pragma unroll
             for (int k = 0; k < c.columns; k += wide)
                 if (has(k))
-                    to[e][k / wide] = written_unit::load(other_of(
-                            row + (first_column + k) * p.column.write_pitch,
+                    to[e][k / wide] = written_unit::load(other_of(row
+                                    + (first_column + k * g.spread)
+                                            * p.column.write_pitch,
                             others.epilogue[e]));
     }
 
@@ -261,9 +263,9 @@ struct columns_of_thread {
                 made = computed<p.type>(
                         p.epilogue[e], made, other[e][k / wide]);
             if constexpr (c.gathers)
-                made.store(to + k * p.column.write_pitch);
+                made.store(to + k * g.spread * p.column.write_pitch);
             else
-                made.stream(to + k * p.column.write_pitch);
+                made.stream(to + k * g.spread * p.column.write_pitch);
         }
     }
 };

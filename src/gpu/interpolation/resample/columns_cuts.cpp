@@ -51,6 +51,10 @@ std::vector<cut> columns_of(const problem_specification &p) {
                     && vector * bytes_of(p.type) <= 8
                     && columns * p.column.most_taps <= 24) {
                 made.push_back(c);
+                // Where a warp does not have the vectors of a position.
+                c.apart = p.inner / vector < 32;
+                if (c.apart) made.push_back(c);
+                c.apart = false;
             }
         }
         if (p.columns.written == 0) continue;

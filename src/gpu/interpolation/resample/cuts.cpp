@@ -105,7 +105,7 @@ void add_threads(std::vector<cut> &to, const mapped_problem &of,
     for (const int strip : strips)
         for (const int ahead : rows_ahead) {
             if (strip < least_strip) break;
-            c.strip = strip;
+            c.strip = c.apart && !p.walk.is_there() ? 128 : strip;
             c.ahead = ahead;
             const geometry g = geometry_of({p, c});
             if (g.fits && set_blocks(c, p, g, gpu)) to.push_back(c);

@@ -10,6 +10,7 @@ struct geometry {
     int outers; ///< positions of all outer axes
     /// Parts of the inner elements, a row and the first axis.
     int vectors, tiles, strips;
+    int spread; ///< from a column of a thread to its next
     /// The taps of a thread's columns are loaded by units of read_vector or vector elements:
     /// of which column's place (0 for a window), how far from it in positions, and whether
     /// every thread has it.
@@ -198,6 +199,11 @@ constexpr void add_tiles(
             && all < 1LL << 30;
 }
 
+/// The first column of a thread, by what of a row it has.
+constexpr int first_column_of(const geometry &g, const cut &c, int tile) {
+    return tile / g.spread * g.spread * c.columns + tile % g.spread;
+}
+
 /// What follows from a thread's part of a row alone.
 constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
     const problem_specification &p = s.of;
@@ -207,6 +213,9 @@ constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
     g.outers = outers_of(p);
     g.vectors = p.inner / c.vector;
     g.tiles = ceil_div(p.column.written, c.columns);
+    g.spread = !c.apart ? 1 : p.walk.is_there() ? g.tiles : c.strip;
+    if (c.apart && !p.walk.is_there())
+        g.tiles = ceil_div(p.column.written, c.strip * c.columns) * c.strip;
     if (c.repeated)
         add_window(g, p, c);
     else
@@ -214,7 +223,9 @@ constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
     if (p.middle.is_there() && c.ahead > 0) g.fits = false;
     if (!g.fits) return g;
 
-    g.write_vector = c.vector > 1 || p.column.write_pitch != 1 ? 1 : c.columns;
+    g.write_vector = c.vector > 1 || c.apart || p.column.write_pitch != 1
+            ? 1
+            : c.columns;
     while (g.write_vector & (g.write_vector - 1)
             || p.column.written % g.write_vector || c.columns % g.write_vector
             || !pitches_divide(p, g.write_vector, true)

@@ -128,6 +128,8 @@ struct cut {
     /// A thread reads of a window what lies over its columns alone, and has the rest from the
     /// neighbouring lanes.
     bool exchanged;
+    /// A thread's columns lie apart, those of neighbouring threads side by side.
+    bool apart;
     int strip;
     int ahead; ///< rows on their way (lines: and one in use); 0: none
     int threads, blocks; ///< of a block; that a multiprocessor is to hold

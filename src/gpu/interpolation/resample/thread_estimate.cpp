@@ -194,13 +194,15 @@ lanes thread_estimate::places(int unit, int column, bool written) const {
         rest /= g_.vectors;
         const auto tile = static_cast<int>(rest % g_.tiles);
         rest = tiled ? lane / g_.lanes : rest / g_.tiles;
-        int64_t position = tile * c_.columns + column;
+        int64_t position = first_column_of(g_, c_, tile) + column * g_.spread;
         if (!written && c_.repeated)
             position = tile * g_.tile_step + g_.first_position
                     + g_.unit_position[unit];
         else if (!written)
             position = g_.unit_position[unit]
-                    + first(2, tile * c_.columns + g_.unit_column[unit]);
+                    + first(2,
+                            first_column_of(g_, c_, tile)
+                                    + g_.unit_column[unit] * g_.spread);
         at += position * pitch(p_.column, written);
         if (tiled && c_.gathers) {
             at += rest % c_.planes * outer_pitch(written);
