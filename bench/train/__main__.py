@@ -64,7 +64,7 @@ def _arguments(given: list[str] | None) -> argparse.Namespace:
     add("--run", type=_listed(trainer.RUNS), default=["eager"])
     add("--modes", type=_listed(trainer.MODES), default=list(trainer.MODES))
     add("--size", choices=("full", "reduced", "small"), default="full")
-    add("--images", type=int, help="of a step (default: doc/training_steps.md)")
+    add("--images", type=int, help="at most so many a step (doc/training_steps.md)")
     add(
         "--small",
         action="store_const",

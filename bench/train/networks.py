@@ -28,8 +28,12 @@ class Network(NamedTuple):
         return ("NXC", "NCX") if len(self.shapes["full"]) > 3 else ("NCX",)
 
     def of_images(self, count: int) -> Network:
-        """The same, of so many images a step."""
-        shapes = {size: (count, *shape[1:]) for size, shape in self.shapes.items()}
+        """The same, of so many images a step at most."""
+
+        def fewer(shape: tuple[int, ...]) -> tuple[int, ...]:
+            return (min(count, shape[0]), *shape[1:])
+
+        shapes = {size: fewer(shape) for size, shape in self.shapes.items()}
         return self._replace(shapes=shapes)
 
     def make(self, size: str) -> nn.Module:
