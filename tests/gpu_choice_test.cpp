@@ -15,6 +15,7 @@
 #include "base/text.hpp"
 #include "fake_cuda/fake_cuda.hpp"
 #include "gpu/backend.hpp"
+#include "gpu/convolution/makers.hpp"
 #include "gpu/interpolation/makers.hpp"
 #include "gpu_choice/problems.hpp"
 #include "support/bench_case_ops.hpp"
@@ -201,6 +202,38 @@ TEST_F(gpu_choice, of_groups_has_ops_in_the_stores_of_depthwise_convolutions) {
             EXPECT_EQ(made.get_inplace_ports().empty(), depthwise);
             EXPECT_EQ(steps, depthwise ? 3U : 5U);
         }
+}
+
+// cuDNN is asked for ops behind a convolution's data of whole words of channels alone.
+TEST_F(gpu_choice, of_cudnn_has_ops_behind_multiples_of_eight_channels) {
+    for (const auto &[src, dst] :
+            {std::pair {64, 64}, {64, 21}, {110, 192}, {8, 16}}) {
+        SCOPED_TRACE(detail::text(src, " to ", dst, " channels"));
+        detail::fused_convolution all;
+        all.epilogue = {detail::elementwise_kind::relu_backward};
+        detail::convolution_problem &p = all.problem;
+        p.direction = detail::convolution_direction::backward_data;
+        const auto lay_out = [](auto &tensor, int64_t channels) {
+            tensor.type = detail::data_type::f16;
+            tensor.dims = {2, channels, 1, 7, 9};
+            tensor.strides
+                    = {63 * channels, 1, 63 * channels, 9 * channels, channels};
+        };
+        lay_out(p.src, src);
+        lay_out(p.dst, dst);
+        p.weights.type = detail::data_type::f16;
+        p.weights.dims = {1, dst, src, 1, 1, 1};
+        p.weights.strides = {src * dst, src, 1, 1, 1, 1};
+        detail::compile_options options;
+        options.specialise = true;
+        // The stand-in for cuDNN has no handle for who asks it.
+        if (src % 8 == 0 && dst % 8 == 0)
+            EXPECT_THROW(gpu::cudnn::make_fused(all, options), error);
+        else
+            EXPECT_NE(gpu::cudnn::make_fused(all, options)
+                              .refusal.find("multiples of 8 channels"),
+                    std::string::npos);
+    }
 }
 
 /// Makes and executes plans of all problems; the kernels that were chosen.
