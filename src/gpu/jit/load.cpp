@@ -215,4 +215,28 @@ kernel_or_refusal load(
     return made;
 }
 
+std::optional<size_t> load_without_spills(std::span<kernel_launch> from,
+        const detail::compile_options &options, std::string &refusal) {
+    std::optional<size_t> best;
+    for (size_t i = 0; i < from.size(); ++i) {
+        const kernel_or_refusal loaded = load(from[i].request, options);
+        if (!loaded.kernel) {
+            refusal = loaded.refusal;
+            break;
+        }
+        from[i].kernel = loaded.kernel;
+        const size_t spilled = loaded.kernel->local_bytes;
+        if (!best || spilled < from[*best].kernel->local_bytes) best = i;
+        if (spilled == 0) break;
+    }
+    if (!best) return best;
+    const kernel_launch &taken = from[*best];
+    if (taken.shared_bytes + taken.kernel->static_shared_bytes
+            > default_block_shared_bytes) {
+        const allocation_guard guard(static_cast<int>(options.device));
+        allow_shared_bytes(taken.kernel->function, taken.shared_bytes);
+    }
+    return best;
+}
+
 } // namespace gradnn::gpu::jit

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "gpu/jit/compiler.hpp"
@@ -52,5 +55,26 @@ void launch_early(const char *name, const compiled_kernel &kernel,
     const early_launch launch(grid, block, shared_bytes, stream);
     check(cudaLaunchKernelExC(&launch, kernel.function, pointers), name);
 }
+
+/// A kernel and its launch.
+struct kernel_launch {
+    kernel_request request;
+    int64_t grid = 0;
+    int threads = 0;
+    size_t shared_bytes = 0;
+    std::shared_ptr<const compiled_kernel> kernel = nullptr; ///< once loaded
+
+    template <typename... Arguments>
+    void operator()(const char *name, const launch_stream &stream,
+            Arguments... arguments) const {
+        launch_early(name, *kernel, grid, threads, shared_bytes, stream,
+                arguments...);
+    }
+};
+
+/// Loads one kernel after the other until one spills no registers. Returns the number of
+/// the one that spills least; nothing, and the reason in `refusal`, where the first is refused.
+std::optional<size_t> load_without_spills(std::span<kernel_launch>,
+        const detail::compile_options &, std::string &refusal);
 
 } // namespace gradnn::gpu::jit

@@ -4,7 +4,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <gradnn/status.hpp>
@@ -30,99 +29,59 @@ namespace {
 constexpr const char *name = "convolution.gpu_sliding";
 constexpr int vectors = 16; ///< bytes that tensors are expected at multiples of
 
-/// A kernel with its launch.
-struct launchable {
-    std::shared_ptr<const jit::compiled_kernel> kernel;
-    int64_t grid = 0;
-    int threads = 0;
-    size_t shared_bytes = 0;
-
-    template <typename... Arguments>
-    void operator()(const launch_stream &stream, Arguments... arguments) const {
-        jit::launch_early(name, *kernel, grid, threads, shared_bytes, stream,
-                arguments...);
-    }
-};
-
-/// A kernel before it is compiled, and its launch.
-struct attempt {
-    const char *source, *entry;
-    std::string specification;
-    launchable launch;
-};
-
-attempt attempt_of(const data_specification &s) {
+jit::kernel_launch launch_of(const data_specification &s) {
     const data_geometry g = geometry_of(s);
-    return {"gpu/convolution/sliding/data_kernel.cuh", "gradnn_slide_data",
-            text_of(s),
-            {nullptr, g.grid, s.cut.threads,
-                    static_cast<size_t>(g.shared_bytes)}};
+    return {{"gpu/convolution/sliding/data_kernel.cuh", text_of(s),
+                    "gradnn_slide_data"},
+            g.grid, s.cut.threads, static_cast<size_t>(g.shared_bytes)};
 }
-attempt attempt_of(const weights_specification &s) {
+jit::kernel_launch launch_of(const weights_specification &s) {
     const weights_geometry g = geometry_of(s);
-    return {"gpu/convolution/sliding/weights_kernel.cuh",
-            "gradnn_slide_weights", text_of(s),
-            {nullptr, g.grid, s.cut.threads,
-                    static_cast<size_t>(g.shared_bytes)}};
+    return {{"gpu/convolution/sliding/weights_kernel.cuh", text_of(s),
+                    "gradnn_slide_weights"},
+            g.grid, s.cut.threads, static_cast<size_t>(g.shared_bytes)};
 }
-
-/// Partial sums of a weight.
-int64_t parts_of(const data_specification &) {
-    return 0;
-}
-int64_t parts_of(const weights_specification &s) {
-    return s.cut.parts;
-}
-
-using specification = std::variant<data_specification, weights_specification>;
 
 /// The kernels for tensors at multiples of so many bytes: compiled when they are first
 /// needed.
 class variant {
 public:
-    variant(std::vector<specification> tried,
-            const convolution_problem &problem)
-        : tried_(std::move(tried)),
-          problem_(problem),
+    explicit variant(const convolution_problem &problem)
+        : problem_(problem),
           read_(problem.direction == convolution_direction::backward_data ? 2
                                                                           : 0),
           written_(2 - read_) {}
 
-    size_t workspace_bytes() const {
-        int64_t most = 0;
-        for (const specification &each : tried_)
-            most = std::max(most,
-                    std::visit(
-                            [](const auto &s) { return parts_of(s); }, each));
-        return partial_weights_bytes(problem_, most);
+    /// Of gradients of weights, each weight in so many partial sums.
+    void may_be(jit::kernel_launch launch, int64_t parts = 0) {
+        tried_.push_back(std::move(launch));
+        parts_.push_back(parts);
     }
-    /// Which of the specifications was compiled and taken.
+
+    bool is_empty() const { return tried_.empty(); }
+    size_t workspace_bytes() const {
+        return partial_weights_bytes(problem_, std::ranges::max(parts_));
+    }
+    /// Which of the kernels was taken.
     size_t taken() const { return taken_; }
 
     /// The reason if there is no kernel; empty if there is.
     std::string compile(const compile_options &options) {
-        for (size_t i = 0; i < tried_.size(); ++i) {
-            attempt made = std::visit(
-                    [](const auto &s) { return attempt_of(s); }, tried_[i]);
-            const std::string refusal = load(made, options);
-            if (!refusal.empty()) return refusal;
-            const size_t spilled = made.launch.kernel->local_bytes;
-            if (kernel_.kernel && spilled >= kernel_.kernel->local_bytes)
-                continue;
-            kernel_ = made.launch;
-            taken_ = i;
-            if (spilled == 0) break;
-        }
-        if (const auto *s = std::get_if<weights_specification>(&tried_[taken_]))
+        std::string refusal;
+        const auto taken = jit::load_without_spills(tried_, options, refusal);
+        if (!taken) return refusal;
+        taken_ = *taken;
+        if (parts_[taken_] > 0)
             add_parts_ = weights_sum_launcher("convolution.gpu_sliding (parts)",
-                    problem_, s->cut.parts, true);
+                    problem_, parts_[taken_], true);
         return {};
     }
 
     void launch(const launch_stream &stream, std::span<void *const> args,
             std::byte *workspace) const {
+        const jit::kernel_launch &kernel = tried_[taken_];
         if (add_parts_) {
-            kernel_(stream, args[0], args[2], workspace);
+            kernel(name, stream, args[0], args[2], workspace);
             add_parts_({args[0], args[1], args[2], workspace}, stream);
             return;
         }
@@ -130,30 +89,15 @@ public:
         for (size_t i = 3; i < args.size(); ++i)
             others.epilogue[i - 3] = static_cast<const char *>(args[i])
                     - static_cast<const char *>(args[written_]);
-        kernel_(stream, args[read_], args[1], args[written_], others);
+        kernel(name, stream, args[read_], args[1], args[written_], others);
     }
 
 private:
-    /// The reason if that fails.
-    static std::string load(attempt &to, const compile_options &options) {
-        const jit::kernel_or_refusal loaded
-                = jit::load({to.source, to.specification, to.entry}, options);
-        if (!loaded.kernel) return loaded.refusal;
-        to.launch.kernel = loaded.kernel;
-        const size_t bytes = to.launch.shared_bytes;
-        if (bytes + loaded.kernel->static_shared_bytes
-                > default_block_shared_bytes) {
-            const allocation_guard guard(static_cast<int>(options.device));
-            allow_shared_bytes(loaded.kernel->function, bytes);
-        }
-        return {};
-    }
-
-    const std::vector<specification> tried_;
     const convolution_problem problem_;
     const size_t read_, written_;
+    std::vector<jit::kernel_launch> tried_;
+    std::vector<int64_t> parts_;
     size_t taken_ = 0;
-    launchable kernel_;
     launcher add_parts_; ///< of gradients of weights
 };
 
@@ -186,7 +130,7 @@ std::vector<Specification> tried_of(
 std::unique_ptr<variant> variant_of(const convolution_problem &problem,
         const std::vector<problem_specification> &forms, const gpu_facts &gpu,
         bool alone, size_t number) {
-    std::vector<specification> tried;
+    auto made = std::make_unique<variant>(problem);
     if (problem.direction == convolution_direction::backward_weights) {
         // Cut alike wherever the tensors begin: the order of a sum follows from the cut.
         auto aligned = forms;
@@ -197,15 +141,15 @@ std::unique_ptr<variant> variant_of(const convolution_problem &problem,
             each.of.alignment = forms.front().alignment;
             // Rows that are loaded element by element may be too many loads.
             if (!geometry_of(each).fits) return nullptr;
-            tried.emplace_back(each);
+            made->may_be(launch_of(each), each.cut.parts);
         }
     } else {
         for (const data_specification &each :
                 tried_of(forms, gpu, data_choices, alone, number))
-            tried.emplace_back(each);
+            made->may_be(launch_of(each));
     }
-    if (tried.empty()) return nullptr;
-    return std::make_unique<variant>(std::move(tried), problem);
+    if (made->is_empty()) return nullptr;
+    return made;
 }
 
 class sliding_plan final : public kernel_plan {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -29,38 +30,28 @@ struct resident_form {
     std::shared_ptr<const device_tables> map;
 };
 
+jit::kernel_launch launch_of(
+        const specification_of_kernel &s, int multiprocessors) {
+    const geometry g = geometry_of(s);
+    return {{"gpu/interpolation/resample/kernel.cuh", text_of(s),
+                    "gradnn_resample"},
+            s.cut_by.stages > 0
+                    ? std::min(g.grid, multiprocessors * s.cut_by.blocks)
+                    : g.grid,
+            s.cut_by.threads, static_cast<size_t>(g.shared_bytes)};
+}
+
 /// Of tensors at multiples of so many bytes: the first of some kernels that spills no
 /// registers, or what takes everything.
 class variant {
 public:
-    variant(resident_form form, std::vector<specification_of_kernel> tried)
+    variant(resident_form form, std::vector<jit::kernel_launch> tried)
         : form_(std::move(form)), tried_(std::move(tried)) {}
 
     /// Without a compiler what takes everything remains.
     void compile(const compile_options &options) {
-        for (const specification_of_kernel &each : tried_) {
-            const auto loaded
-                    = jit::load({"gpu/interpolation/resample/kernel.cuh",
-                                        text_of(each), "gradnn_resample"},
-                            options);
-            if (!loaded.kernel) return;
-            if (kernel_ && loaded.kernel->local_bytes >= kernel_->local_bytes)
-                continue;
-            kernel_ = loaded.kernel;
-            const geometry g = geometry_of(each);
-            const device_properties &device
-                    = properties_of(static_cast<int>(options.device));
-            grid_ = each.cut_by.stages > 0 ? std::min(
-                            g.grid, device.multiprocessors * each.cut_by.blocks)
-                                           : g.grid;
-            threads_ = each.cut_by.threads;
-            shared_bytes_ = static_cast<size_t>(g.shared_bytes);
-            if (shared_bytes_ > default_block_shared_bytes) {
-                const allocation_guard guard(static_cast<int>(options.device));
-                allow_shared_bytes(kernel_->function, shared_bytes_);
-            }
-            if (kernel_->local_bytes == 0) return;
-        }
+        std::string refusal;
+        taken_ = jit::load_without_spills(tried_, options, refusal);
     }
 
     void launch(
@@ -75,30 +66,21 @@ public:
         if (p.prologue != fused_op::none) others.prologue = bytes_from(0);
         for (int e = 0; e < epilogues_of(p); ++e)
             others.epilogue[e] = bytes_from(1);
-        if (!kernel_)
+        if (!taken_)
             launch_generic(
                     name, p, *form_.map, stream, args[0], args[1], others);
         else if (p.type == element::f64)
-            launch_compiled<double>(stream, args, others);
+            tried_[*taken_](name, stream, static_cast<const void *>(args[0]),
+                    args[1], form_.map->as<double>(others));
         else
-            launch_compiled<float>(stream, args, others);
+            tried_[*taken_](name, stream, static_cast<const void *>(args[0]),
+                    args[1], form_.map->as<float>(others));
     }
 
 private:
-    template <typename Sum>
-    void launch_compiled(const launch_stream &stream,
-            std::span<void *const> args, const fused_places &others) const {
-        jit::launch_early(name, *kernel_, grid_, threads_, shared_bytes_,
-                stream, static_cast<const void *>(args[0]), args[1],
-                form_.map->as<Sum>(others));
-    }
-
     const resident_form form_;
-    const std::vector<specification_of_kernel> tried_;
-    std::shared_ptr<const jit::compiled_kernel> kernel_;
-    int64_t grid_ = 0;
-    int threads_ = 0;
-    size_t shared_bytes_ = 0;
+    std::vector<jit::kernel_launch> tried_;
+    std::optional<size_t> taken_;
 };
 
 /// All forms of a problem, for tensors at multiples of so many bytes, and the choices among
@@ -107,30 +89,31 @@ class variants {
 public:
     variants(std::vector<resident_form> forms, int alignment,
             const compile_options &options)
-        : forms_(std::move(forms)) {
+        : forms_(std::move(forms)),
+          gpu_(facts_of(properties_of(static_cast<int>(options.device)))) {
         std::vector<mapped_problem> problems;
         for (resident_form &each : forms_) {
             each.of.specification.alignment = alignment;
             problems.push_back(each.of);
         }
-        if (options.specialise)
-            choices_ = choices_of(problems,
-                    facts_of(properties_of(static_cast<int>(options.device))));
+        if (options.specialise) choices_ = choices_of(problems, gpu_);
     }
     size_t count() const { return std::max<size_t>(1, choices_.size()); }
 
     /// The best `tried` ones from a number on, of the form of the first.
     std::unique_ptr<variant> from(size_t number, size_t tried) const {
         const size_t form = choices_.empty() ? 0 : choices_[number].form;
-        std::vector<specification_of_kernel> all;
+        std::vector<jit::kernel_launch> all;
         for (size_t i = number; i < choices_.size() && all.size() < tried; ++i)
             if (choices_[i].form == form)
-                all.push_back(choices_[i].specification);
+                all.push_back(launch_of(
+                        choices_[i].specification, gpu_.multiprocessors));
         return std::make_unique<variant>(forms_[form], std::move(all));
     }
 
 private:
     std::vector<resident_form> forms_;
+    gpu_facts gpu_;
     std::vector<choice> choices_;
 };
 
