@@ -47,6 +47,13 @@ def _listed(allowed):
     return parse
 
 
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"given {text}, at least 1")
+    return count
+
+
 def _arguments(given: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python3 -m bench.train",
@@ -64,7 +71,7 @@ def _arguments(given: list[str] | None) -> argparse.Namespace:
     add("--run", type=_listed(trainer.RUNS), default=["eager"])
     add("--modes", type=_listed(trainer.MODES), default=list(trainer.MODES))
     add("--size", choices=("full", "reduced", "small"), default="full")
-    add("--images", type=int, help="at most so many a step (doc/training_steps.md)")
+    add("--images", type=_count, help="a step has this many at most")
     add(
         "--small",
         action="store_const",
@@ -220,7 +227,9 @@ def _run(options: argparse.Namespace, report: dict) -> None:
             _write(report, options.json)
             continue
         row["device"] = device
-        row["images"] = options.images
+        images = network.images(options.size)
+        fewer = images < NETWORKS[name].images(options.size)
+        row["images"] = images if fewer else None
         report["rows"].append(row)
         _free(device)
         _say(start, " ".join(table.cells(row)))
@@ -257,8 +266,8 @@ def main(given: list[str] | None = None) -> int:
         "targets": [],
     }
     _run(options, report)
-    # The targets are those of networks of full size on a GPU.
-    if options.device == "cuda" and options.size == "full":
+    # The targets are those of whole batches of networks of full size on a GPU.
+    if options.device == "cuda" and options.size == "full" and not options.images:
         report["targets"] = table.targets(report)
     _write(report, options.json)
     if options.status:

@@ -56,8 +56,8 @@ def _means(rows: list[dict]) -> list[str]:
 
 
 def _name(row: dict) -> list[str]:
-    images = row.get("images")  # at most
-    network = row["network"] + (f", {min(images, row['size'][0])} images" if images else "")
+    images = row.get("images")  # where they are fewer than the network's
+    network = row["network"] + (f", batch {images}" if images else "")
     return [network, f"{row['dtype']} {row['layout']}"]
 
 

@@ -36,6 +36,9 @@ class Network(NamedTuple):
         shapes = {size: fewer(shape) for size, shape in self.shapes.items()}
         return self._replace(shapes=shapes)
 
+    def images(self, size: str) -> int:
+        return self.shapes[size][0]
+
     def make(self, size: str) -> nn.Module:
         """The network with its weights, the same every time."""
         torch.manual_seed(20)

@@ -138,6 +138,26 @@ def test_compiled(monkeypatch, tmp_path, capsys):
     assert any(each.startswith("- f32 compiled, 1 rows: step ") for each in lines)
 
 
+def test_fewer_images(tmp_path, capsys):
+    whole = NETWORKS["unet_nearest"].images("small")
+    for images in (1, whole, whole + 1):
+        code, report, _ = run(
+            capsys, tmp_path / "report.json", "--networks", "unet_nearest", "--dtype",
+            "f32", "--layout", "NXC", "--no-calls", "--images", str(images),
+        )  # fmt: skip
+        assert code == 0
+        (row,) = report["rows"]
+        fewer = images < whole
+        assert row["size"][0] == (images if fewer else whole)
+        assert row["images"] == (images if fewer else None)
+        text = markdown_of(tmp_path / "report.json", capsys)
+        name = "U-Net nearest, batch 1" if fewer else "U-Net nearest"
+        assert f"| {name} | f32 NXC |" in text
+    with pytest.raises(SystemExit):
+        run(capsys, tmp_path / "report.json", "--images", "0")
+    assert "given 0, at least 1" in capsys.readouterr().err
+
+
 def test_a_run_that_fails_is_said(tmp_path, capsys):
     code, report, printed = run(
         capsys, tmp_path / "report.json", "--networks", "hifigan", "--dtype", "f32",

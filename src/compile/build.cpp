@@ -69,6 +69,10 @@ public:
                         place_inner(lt, the_op);
             // Those of a form that was timed beside another are there.
             if (program_->steps.empty()) program_->steps = chosen(placed);
+            for (executable_step &step : program_->steps)
+                if (unfused_ && step.op == unfused_->op
+                        && step.output == unfused_->output)
+                    step.refusals.push_back({fused_form, unfused_->reason});
         }
         for (const executable_step &step : program_->steps) {
             // Steps run one after the other: they share their scratch.
@@ -181,9 +185,14 @@ private:
         if (!all) return false;
         if (kept_form(placed) == form_of_ops) return false;
         const int64_t before = counted_bytes();
+        std::string reason;
         auto step = choose_fused_kernel(*all, program_->engine_kind, options_,
-                ops_[all->placed.op].identity());
-        if (!step) return false;
+                ops_[all->placed.op].identity(), reason);
+        if (!step) {
+            if (!reason.empty())
+                unfused_ = {all->placed.op, all->placed.lowered.output, reason};
+            return false;
+        }
         complete(*step, all->placed, before);
         const auto faster = is_measured_faster(
                 fused_form, placed, all->beside, [&](const plan_timer &timer) {
@@ -342,6 +351,12 @@ private:
     const std::vector<checked_op> &ops_;
     const std::vector<logical_tensor> &tensors_;
     const compile_options &options_;
+    /// The step that might have computed the ops around it, and why it does not.
+    struct unfused_step {
+        size_t op, output;
+        std::string reason;
+    };
+    std::optional<unfused_step> unfused_;
     std::shared_ptr<executable> program_;
 };
 

@@ -255,11 +255,12 @@ executable_step choose(const Problem &problem, const backend &device,
 }
 
 /// A step of the row that is chosen for a problem, with the plan of all ops, or nothing
-/// where that row does not fuse them.
+/// and the reason where that row does not fuse them.
 template <typename Problem>
 std::optional<executable_step> choose_fused(const fused_problem<Problem> &all,
         std::span<const fusing_row<Problem>> fusing, const backend &device,
-        const compile_options &options, const op &the_op) {
+        const compile_options &options, const op &the_op,
+        std::string &refusal) {
     if (fusing.empty()) return std::nullopt;
     const Problem &problem = all.problem;
     const auto rows = candidates(
@@ -267,8 +268,11 @@ std::optional<executable_step> choose_fused(const fused_problem<Problem> &all,
     const auto made_by = [&](std::string_view name) -> std::unique_ptr<plan> {
         const auto row = std::ranges::find(
                 fusing, name, [](const auto &each) { return each.name; });
+        refusal = text(name, " computes no ops around it");
         if (row == fusing.end()) return nullptr;
-        return make_named(*row, all, options, the_op).plan;
+        plan_or_refusal made = make_named(*row, all, options, the_op);
+        refusal = text(name, ": ", made.refusal);
+        return std::move(made.plan);
     };
     executable_step step;
     if (may_measure(options)) {
@@ -317,15 +321,16 @@ executable_step choose_kernel(const lowered_step &step, engine::kind kind,
 }
 
 std::optional<executable_step> choose_fused_kernel(const fused_step &all,
-        engine::kind kind, const compile_options &options, const op &the_op) {
+        engine::kind kind, const compile_options &options, const op &the_op,
+        std::string &refusal) {
     const backend &device = backend_of(kind);
     if (!options.kernels.empty()) check_forced(options.kernels);
     const shared_axis_maps shared;
     if (const auto *problem = std::get_if<fused_convolution>(&all.problem))
-        return choose_fused(
-                *problem, device.fusing_convolutions, device, options, the_op);
+        return choose_fused(*problem, device.fusing_convolutions, device,
+                options, the_op, refusal);
     return choose_fused(std::get<fused_interpolation>(all.problem),
-            device.fusing_interpolations, device, options, the_op);
+            device.fusing_interpolations, device, options, the_op, refusal);
 }
 
 std::string key_of_forms(const std::vector<placed_step> &steps,

@@ -33,9 +33,11 @@ executable_step choose_kernel(const lowered_step &step, engine::kind kind,
         const compile_options &options, const op &the_op);
 
 /// The kernel of an interpolation or a convolution's data and the ops of single elements
-/// around it, where the row that would be chosen for the problem alone has one.
+/// around it, where the row that would be chosen for the problem alone has one; else
+/// nothing, and the reason in `refusal`.
 std::optional<executable_step> choose_fused_kernel(const fused_step &step,
-        engine::kind kind, const compile_options &options, const op &the_op);
+        engine::kind kind, const compile_options &options, const op &the_op,
+        std::string &refusal);
 
 /// What is kept of which form of a partition is the fastest: under the problems of its
 /// ops, on an engine that times plans.

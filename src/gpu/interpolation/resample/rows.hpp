@@ -6,11 +6,6 @@
 
 namespace gradnn::gpu::resample {
 
-/// Words of 4 bytes of a sum.
-constexpr int sum_words(const problem_specification &p) {
-    return p.type == element::f64 ? 2 : 1;
-}
-
 /// Whether all pitches but those of the columns and the inner elements are multiples.
 constexpr bool pitches_divide(
         const problem_specification &p, int by, bool written) {

@@ -68,6 +68,11 @@ constexpr element read_type_of(const problem_specification &p) {
                                      : element::f32;
 }
 
+/// Words of 4 bytes of a sum.
+constexpr int sum_words(const problem_specification &p) {
+    return p.type == element::f64 ? 2 : 1;
+}
+
 /// The axis that tiles are parts of.
 constexpr const axis &first_axis_of(const problem_specification &p) {
     return p.walk.is_there() ? p.walk : p.column;

@@ -27,14 +27,10 @@ struct lanes_of_tiles : lanes_of_thread<s, s> {
         lanes::find(tile::walks ? 0 : strip * c.strip, table);
     }
 
-    __device__ __forceinline__ static const type *begin_of(
-            const tile &at, int slot) {
-        return tile::stage(slot) + tile::place_in_16_bytes(at.begin_of_copy());
-    }
-
     __device__ __forceinline__ void compute(
             const tile &at, int slot, const tables<sum_type> &map) {
-        const type *here = begin_of(at, slot);
+        const type *here = tile::stage(slot)
+                + tile::place_in_16_bytes(at.begin_of_copy());
         type *const to = at.destination();
         if constexpr (!tile::walks) here -= at.from * p.column.read_pitch;
         const int planes = least(c.planes, g.outers - at.outer);
