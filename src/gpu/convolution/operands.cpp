@@ -6,10 +6,12 @@
 #include <gradnn/status.hpp>
 
 #include "base/text.hpp"
+#include "gpu/convolution/launcher.hpp"
 #include "gpu/runtime/copy_shape.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/engine.hpp"
+#include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu {
@@ -109,6 +111,16 @@ size_t convolution_workspace_limit(const detail::compile_options &options) {
     if (options.convolution_workspace_limit)
         return *options.convolution_workspace_limit;
     return properties_of(static_cast<int>(options.device)).memory_bytes / 4;
+}
+
+std::unique_ptr<detail::plan> plan_of(
+        launcher launches, size_t workspace_bytes) {
+    return std::make_unique<launched_plan>(
+            [all = std::move(launches)](std::span<void *const> args,
+                    std::byte *workspace, const launch_stream &stream) {
+                all({args[0], args[1], args[2], workspace}, stream);
+            },
+            workspace_bytes);
 }
 
 detail::plan_or_refusal within_workspace_limit(
