@@ -338,15 +338,15 @@ TEST(dense_mapping, writes_weights_of_sixteen_bits) {
         ASSERT_TRUE(narrow) << refusal;
         EXPECT_EQ(narrow->problem.sums_bytes(), size_t {4} * 16 * 9 * 8);
         EXPECT_EQ(narrow->operands[1].bytes, size_t {2} * 16 * 9 * 8);
-        EXPECT_TRUE(has_partial_sums(narrow->problem, 1));
+        EXPECT_NE(partial_bytes(narrow->problem, 1), 0U);
         p.weights.type = data_type::f32;
         const auto m = dense_mapping_of(p, wide, refusal);
         ASSERT_TRUE(m) << refusal;
         for (const auto &operand : m->operands)
             EXPECT_FALSE(operand.staged);
         EXPECT_EQ(m->problem.sums_bytes(), size_t {4} * 16 * 9 * 8);
-        EXPECT_FALSE(has_partial_sums(m->problem, 1));
-        EXPECT_TRUE(has_partial_sums(m->problem, 2));
+        EXPECT_EQ(partial_bytes(m->problem, 1), 0U);
+        EXPECT_NE(partial_bytes(m->problem, 2), 0U);
         p.src.dims[1] = p.weights.dims[2] = 12;
         p.src.strides = data_strides(p.src.dims, order::nxc);
         p.weights.strides = weights_strides(p.weights.dims, 1);

@@ -30,6 +30,17 @@ bool are_channels_last(const convolution_problem &problem) {
     return problem.src.strides[1] <= 1 && problem.dst.strides[1] <= 1;
 }
 
+bool are_dense(
+        const detail::tensor_view &tensor, std::initializer_list<size_t> axes) {
+    int64_t next = 1;
+    for (const size_t axis : axes) {
+        if (tensor.dims[axis] != 1 && tensor.strides[axis] != next)
+            return false;
+        next *= tensor.dims[axis];
+    }
+    return true;
+}
+
 int64_t positions_of(const detail::tensor_view &tensor) {
     return tensor.dims[2] * tensor.dims[3] * tensor.dims[4];
 }

@@ -1,6 +1,8 @@
 // What rules (measured_*.cpp) and estimates ask of a convolution.
 #pragma once
 
+#include <initializer_list>
+
 #include "gpu/convolution/makers.hpp"
 
 namespace gradnn::gpu {
@@ -15,6 +17,10 @@ bool is_to_src(const convolution_problem &problem);
 
 /// Whether src and dst have neighbouring channels, or one.
 bool are_channels_last(const convolution_problem &problem);
+
+/// Whether these axes follow each other without gaps, the innermost first.
+bool are_dense(
+        const detail::tensor_view &tensor, std::initializer_list<size_t> axes);
 
 int64_t positions_of(const detail::tensor_view &tensor);
 

@@ -2,7 +2,13 @@
 // which plans choose once.
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <memory>
+
+namespace gradnn::detail {
+class plan;
+}
 
 namespace gradnn::gpu {
 
@@ -30,5 +36,9 @@ struct tensor_pointers {
 /// A kernel, or some one after the other, with all of their launches but the tensors.
 using launcher
         = std::function<void(const tensor_pointers &, const launch_stream &)>;
+
+/// A plan of these on the caller's tensors, with so many bytes of workspace.
+std::unique_ptr<detail::plan> plan_of(
+        launcher launches, size_t workspace_bytes);
 
 } // namespace gradnn::gpu

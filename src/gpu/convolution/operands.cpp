@@ -1,14 +1,17 @@
 #include "gpu/convolution/operands.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <gradnn/status.hpp>
 
 #include "base/text.hpp"
+#include "gpu/convolution/launcher.hpp"
 #include "gpu/runtime/copy_shape.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/engine.hpp"
+#include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu {
@@ -108,6 +111,16 @@ size_t convolution_workspace_limit(const detail::compile_options &options) {
     if (options.convolution_workspace_limit)
         return *options.convolution_workspace_limit;
     return properties_of(static_cast<int>(options.device)).memory_bytes / 4;
+}
+
+std::unique_ptr<detail::plan> plan_of(
+        launcher launches, size_t workspace_bytes) {
+    return std::make_unique<launched_plan>(
+            [all = std::move(launches)](std::span<void *const> args,
+                    std::byte *workspace, const launch_stream &stream) {
+                all({args[0], args[1], args[2], workspace}, stream);
+            },
+            workspace_bytes);
 }
 
 detail::plan_or_refusal within_workspace_limit(
@@ -234,13 +247,23 @@ void convolution_operands::take_back(const operand_data &data,
             native);
 }
 
+staged_convolution::staged_convolution(const convolution_operands &operands,
+        size_t own_bytes, launches all, std::string library, std::string kernel,
+        std::string copied_as)
+    : operands_(operands),
+      own_bytes_(own_bytes),
+      launches_(std::move(all)),
+      library_(std::move(library)),
+      kernel_(std::move(kernel)),
+      copied_as_(std::move(copied_as)) {}
+
 void staged_convolution::share_copy(detail::plan &earlier, size_t argument) {
     if (auto *other = dynamic_cast<staged_convolution *>(&earlier))
         operands_.share(other->operands_, argument);
 }
 
 size_t staged_convolution::workspace_bytes() const {
-    size_t bytes = operands_.staged_bytes() + own_bytes();
+    size_t bytes = operands_.staged_bytes() + own_bytes_;
     if (operands_.wants_zeros())
         bytes = round_up(bytes, staged_alignment)
                 + convolution_operands::zeros_bytes;
@@ -253,18 +276,20 @@ void staged_convolution::execute(std::span<void *const> args,
     std::byte *const start = convolution_operands::start_of(workspace);
     const operand_data data = operands_.bring(args, start, stream);
     const size_t copies = operands_.staged_bytes();
-    const size_t own = own_bytes();
-    run(data, own != 0 ? start + copies : nullptr, scope.stream());
+    launches_(data, own_bytes_ != 0 ? start + copies : nullptr, scope.stream());
     operands_.take_back(data, args,
-            start + round_up(copies + own, staged_alignment), stream);
+            start + round_up(copies + own_bytes_, staged_alignment), stream);
 }
 
-std::string staged_convolution::shared_copies() const {
+std::string staged_convolution::backend() const {
+    std::string how = kernel_;
+    const std::string copies = operands_.copies();
+    if (!copies.empty()) how += (how.empty() ? "" : "; ") + copies + copied_as_;
     for (size_t index = 0; index < operand_names.size(); ++index)
         if (operands_.is_shared(index))
-            return detail::text(
+            how += detail::text(
                     " (", operand_names[index], " by the step before)");
-    return {};
+    return how.empty() ? library_ : library_ + " (" + how + ")";
 }
 
 } // namespace gradnn::gpu

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -169,28 +170,29 @@ private:
 /// A plan of such tensors: gradients of one op share what both of them copy.
 class staged_convolution : public detail::plan {
 public:
+    /// Submits kernels. `own` has the bytes of the workspace that they take beside the
+    /// copies at a multiple of staged_alignment, null for none. The device is current.
+    using launches = std::function<void(const operand_data &data,
+            std::byte *own, const launch_stream &stream)>;
+
+    /// `library`, `kernel`, which may be empty, and `copied_as`, " as f32", are words
+    /// for get_info.
+    staged_convolution(const convolution_operands &operands, size_t own_bytes,
+            launches all, std::string library, std::string kernel = {},
+            std::string copied_as = {});
+
     void share_copy(detail::plan &earlier, size_t argument) final;
     size_t workspace_bytes() const final;
     void execute(std::span<void *const> args, std::byte *workspace,
             detail::stream_impl &stream) const final;
-
-protected:
-    explicit staged_convolution(const convolution_operands &operands)
-        : operands_(operands) {}
-
-    const convolution_operands &operands() const { return operands_; }
-    /// For get_info: " (dst by the step before)", or empty.
-    std::string shared_copies() const;
+    /// "LIBRARY (KERNEL; src copied COPIED_AS (src by the step before))".
+    std::string backend() const final;
 
 private:
-    /// Of the workspace, beside the copies.
-    virtual size_t own_bytes() const = 0;
-    /// Submits the kernel. `own` has own_bytes() at a multiple of staged_alignment, null
-    /// where it needs none. The device is current.
-    virtual void run(const operand_data &data, std::byte *own,
-            const launch_stream &stream) const = 0;
-
     convolution_operands operands_;
+    const size_t own_bytes_;
+    const launches launches_;
+    const std::string library_, kernel_, copied_as_;
 };
 
 } // namespace gradnn::gpu

@@ -52,17 +52,16 @@ public:
 
     void execute(std::span<void *const> args, std::byte *workspace,
             detail::stream_impl &stream) const override {
+        // Zeros, or partial sums.
+        std::byte *const beside
+                = workspace + round_up(parts_bytes_, zeros_bytes);
         if (zeros_) {
             const launch_scope scope(stream);
-            std::byte *const zeros
-                    = workspace + round_up(parts_bytes_, zeros_bytes);
-            check(cudaMemsetAsync(zeros, 0, zeros_bytes, scope.stream()),
+            check(cudaMemsetAsync(beside, 0, zeros_bytes, scope.stream()),
                     "cudaMemsetAsync");
-            copy(fill_, zeros, args[output_], scope.stream());
+            copy(fill_, beside, args[output_], scope.stream());
         }
-        std::byte *const partials
-                = workspace + round_up(parts_bytes_, zeros_bytes);
-        std::byte *partial = partials;
+        std::byte *partial = beside;
         for (const part &each : parts_) {
             std::array<void *, 3> own {};
             for (size_t i = 0; i < own.size(); ++i)
@@ -73,7 +72,7 @@ public:
         }
         if (!sum_) return;
         const launch_scope scope(stream);
-        sum_({{args[0]}, {args[1]}, {args[2]}, {partials}}, scope.stream());
+        sum_({args[0], args[1], args[2], beside}, scope.stream());
     }
 
     size_t workspace_bytes() const override {

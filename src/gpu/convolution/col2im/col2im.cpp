@@ -1,9 +1,8 @@
 // Gradient of src as a product of matrices and a sum of its results (col2im): the plan. The
 // product is an implicit GEMM's tile (../implicit_gemm/), of some images at a time (cut.cpp),
 // the sum a launch of its own (sum.cu). README.md has the formulas.
-#include <array>
+#include <algorithm>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "base/text.hpp"
@@ -23,106 +22,12 @@ using implicit_gemm::tile_choice;
 
 constexpr const char *name = "convolution.gpu_col2im";
 
-/// The images that are computed together.
+/// Images that are computed together, so many times.
 struct portion {
     dense_problem product;
-    tile_choice choice;
-    std::unique_ptr<implicit_gemm::tile_kernel> kernel;
-    implicit_gemm::slices_sum sum; ///< empty for one slice
-
-    portion(dense_problem the_product, const tile_choice &the_choice)
-        : product(std::move(the_product)),
-          choice(the_choice),
-          kernel(choice.tile->make(product, choice.slices)) {
-        if (choice.slices > 1)
-            sum = implicit_gemm::sum_of_slices(name, product, choice.slices);
-    }
-
-    size_t bytes() const {
-        return products_bytes(product)
-                + (choice.slices > 1 ? choice.slices * product.sums_bytes()
-                                     : 0);
-    }
-    /// Writes the products to `own`, of which bytes() are scratch.
-    void multiply(const void *dst, const void *weights, std::byte *own,
-            const launch_stream &stream) const {
-        std::byte *const partials = own + products_bytes(product);
-        kernel->run(dst, weights, sum ? partials : own, stream);
-        if (sum) sum(partials, own, stream);
-    }
-};
-
-class col2im_plan final : public staged_convolution {
-public:
-    col2im_plan(
-            const convolution_problem &problem, const work_cut &cut, int device)
-        : staged_convolution({cut.mapping.operands[0], cut.mapping.operands[1],
-                cut.mapping.operands[2], 0}),
-          type_(problem.src.type),
-          portions_(cut.mapping.problem.n / cut.images),
-          whole_(cut.product_of(cut.images), cut.choice) {
-        std::vector<product_taps> taps;
-        shape_ = shape_of(problem, whole_.product.k,
-                writes_in_place(problem.src) ? problem.src
-                                             : dense_channels_last(problem.src),
-                taps);
-        taps_ = upload(device, taps);
-        add_products_
-                = sum_of_products(type_, shape_, taps_.as<product_taps>());
-        if (cut.last_images() != 0)
-            last_ = std::make_unique<portion>(
-                    cut.product_of(cut.last_images()), cut.last_choice);
-    }
-
-    /// Whether CUTLASS takes the shapes.
-    bool has_kernels() const {
-        return whole_.kernel && (!last_ || last_->kernel);
-    }
-
-    std::string backend() const override {
-        const std::string copies = operands().copies();
-        const int64_t all = portions_ + (last_ ? 1 : 0);
-        return text("CUTLASS (", whole_.choice.tile->name(),
-                whole_.choice.slices > 1
-                        ? text(", ", whole_.choice.slices, " slices")
-                        : std::string(),
-                all > 1 ? text(", ", all, " portions") : std::string(),
-                copies.empty() ? "" : "; ", copies, shared_copies(), ")");
-    }
-
-private:
-    size_t own_bytes() const override {
-        return std::max(whole_.bytes(), last_ ? last_->bytes() : 0);
-    }
-
-    void run(const operand_data &data, std::byte *own,
-            const launch_stream &stream) const override {
-        for (int64_t i = 0; i < portions_; ++i)
-            run(whole_, i * whole_.product.n, data, own, stream);
-        if (last_) run(*last_, portions_ * whole_.product.n, data, own, stream);
-    }
-
-    void run(const portion &part, int64_t first, const operand_data &data,
-            std::byte *own, const launch_stream &stream) const {
-        const int64_t bytes = detail::size_of(type_);
-        const int64_t dst_image
-                = dense_problem::product(part.product.src) * part.product.c;
-        part.multiply(static_cast<const std::byte *>(data[2])
-                        + first * dst_image * bytes,
-                data[1], own, stream);
-        add_products_(part.product.n, own,
-                static_cast<std::byte *>(data[0])
-                        + first * shape_.strides[0] * bytes,
-                stream);
-    }
-
-    const data_type type_;
-    const int64_t portions_;
-    const portion whole_;
-    std::unique_ptr<const portion> last_; ///< null where there is none
-    problem_shape shape_;
-    device_buffer taps_; ///< product_taps
-    products_sum add_products_;
+    int64_t times;
+    implicit_gemm::tile_launcher multiply; ///< empty where CUTLASS refuses
+    size_t bytes; ///< of the products and their partial sums
 };
 
 } // namespace
@@ -134,14 +39,60 @@ plan_or_refusal make(
     if (!cut) return plan_or_refusal::refuse(refusal);
     const auto device = static_cast<int>(options.device);
     const allocation_guard current(device);
-    auto plan = std::make_unique<col2im_plan>(problem, *cut, device);
-    if (!plan->has_kernels())
-        return detail::refuse(
-                text("sizes that CUTLASS's ", cut->choice.tile->name(),
-                        " counts in, and at most 65535 of its blocks on a "
-                        "side"),
-                problem);
-    return plan;
+    const int64_t images = cut->mapping.problem.n;
+    std::vector<portion> portions;
+    const auto add_portion
+            = [&](int64_t count, int64_t times, const tile_choice &choice) {
+                  const dense_problem product = cut->product_of(count);
+                  portions.push_back({product, times,
+                          implicit_gemm::launcher_of(name, choice, product),
+                          products_bytes(product)
+                                  + partial_bytes(product, choice.slices)});
+              };
+    add_portion(cut->images, images / cut->images, cut->choice);
+    if (cut->last_images() != 0)
+        add_portion(cut->last_images(), 1, cut->last_choice);
+    size_t bytes = 0;
+    for (const portion &each : portions) {
+        bytes = std::max(bytes, each.bytes);
+        if (!each.multiply)
+            return detail::refuse(
+                    text("sizes that CUTLASS's ", cut->choice.tile->name(),
+                            " counts in, and at most 65535 of its blocks on a "
+                            "side"),
+                    problem);
+    }
+    std::vector<product_taps> taps;
+    const problem_shape shape = shape_of(problem, cut->mapping.problem.k,
+            writes_in_place(problem.src) ? problem.src
+                                         : dense_channels_last(problem.src),
+            taps);
+    const data_type type = problem.src.type;
+    const auto add_products = sum_of_products(type, shape,
+            std::make_shared<const device_buffer>(upload(device, taps)));
+    const int64_t element = detail::size_of(type);
+    const int64_t src_bytes = shape.strides[0] * element; // of an image
+    const int64_t dst_bytes = cut->product_of(1).src_elements() * element;
+    const auto launches = [=](const operand_data &data, std::byte *own,
+                                  const launch_stream &stream) {
+        auto *diff_src = static_cast<std::byte *>(data[0]);
+        const auto *diff_dst = static_cast<const std::byte *>(data[2]);
+        for (const portion &each : portions)
+            for (int64_t i = 0; i < each.times; ++i) {
+                each.multiply(diff_dst, data[1], own,
+                        own + products_bytes(each.product), stream);
+                add_products(each.product.n, own, diff_src, stream);
+                diff_src += each.product.n * src_bytes;
+                diff_dst += each.product.n * dst_bytes;
+            }
+    };
+    const int64_t all = ceil_div(images, cut->images);
+    const auto &[src, weights, dst] = cut->mapping.operands;
+    return std::make_unique<staged_convolution>(
+            convolution_operands {src, weights, dst, 0}, bytes, launches,
+            "CUTLASS",
+            all > 1 ? text(cut->choice.name(), ", ", all, " portions")
+                    : cut->choice.name());
 }
 
 } // namespace gradnn::gpu::col2im

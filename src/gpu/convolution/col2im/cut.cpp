@@ -1,5 +1,5 @@
-// Which problems convolution.gpu_col2im takes and in which portions. Plain host
-// arithmetic.
+// Which problems convolution.gpu_col2im takes, in which portions, and where the products
+// of a position lie. Plain host arithmetic.
 #include "gpu/convolution/col2im/cut.hpp"
 
 #include <algorithm>
@@ -62,15 +62,6 @@ constexpr int64_t most_products = int64_t {256} << 20;
 /// Of dst, for a portion: CUTLASS reads less than 2^31 bytes.
 constexpr int64_t most_read = int64_t {1} << 30;
 
-/// No tile where the products and their partial sums do not fit.
-tile_choice choose(const tile_set &set, const dense_problem &product,
-        int multiprocessors, size_t bytes_left) {
-    const size_t products = products_bytes(product);
-    if (products > bytes_left) return {};
-    return implicit_gemm::choose_tile(
-            set, product, multiprocessors, bytes_left - products);
-}
-
 /// The instructions of a thread that adds are counted. The other constants are fitted to
 /// the times of 300 gradients on an H100, within 12 % (root mean square).
 double cycles_of(const convolution_problem &problem, const work_cut &cut,
@@ -103,6 +94,43 @@ double cycles_of(const convolution_problem &problem, const work_cut &cut,
 
 } // namespace
 
+bool writes_in_place(const detail::tensor_view &src) {
+    constexpr int64_t few = 4;
+    return src.strides[1] == 1 || src.dims[1] <= few;
+}
+
+problem_shape shape_of(const convolution_problem &problem, int64_t pitch,
+        const detail::tensor_view &out, std::vector<product_taps> &taps) {
+    problem_shape shape;
+    const auto &dims = problem.src.dims;
+    const int64_t sum_bytes = problem.src.type == data_type::f64 ? 8 : 4;
+    const int64_t groups = dims[1] / held_channels(dims[1], sum_bytes);
+    shape.channels = static_cast<int>(dims[1]);
+    shape.threads_of_image = groups * dims[2] * dims[3] * dims[4];
+    shape.groups = exact_divider(groups);
+    std::copy(out.strides.begin(), out.strides.end(), shape.strides);
+    // Of a position of dst and of the window, the innermost axis first.
+    int64_t dst_pitch = pitch;
+    int64_t window_pitch = dims[1];
+    for (size_t axis = 3; axis-- > 0;) {
+        const window_axis along(problem, axis);
+        shape.src[axis] = exact_divider(along.src);
+        shape.next[axis] = static_cast<int32_t>(
+                along.step * window_pitch - along.back * dst_pitch);
+        shape.table[axis] = static_cast<int>(taps.size());
+        for (int64_t x = 0; x < along.src; ++x) {
+            const axis_taps of = along.taps_of(x);
+            taps.push_back({static_cast<int32_t>(of.position * dst_pitch
+                                    + of.first * window_pitch),
+                    static_cast<int32_t>(of.count)});
+        }
+        dst_pitch *= along.dst;
+        window_pitch *= along.window;
+    }
+    shape.image = dst_pitch;
+    return shape;
+}
+
 std::optional<work_cut> cut_of(const convolution_problem &problem,
         const detail::compile_options &options, std::string &refusal) {
     const tile_set *const set
@@ -128,18 +156,21 @@ std::optional<work_cut> cut_of(const convolution_problem &problem,
     made.mapping = std::move(*mapping);
     const int64_t all = made.mapping.problem.n;
     const dense_problem image = made.product_of(1);
-    const int64_t most = std::min(static_cast<int64_t>(*left)
-                    / static_cast<int64_t>(image.sums_bytes()),
-            std::min(most_products / static_cast<int64_t>(image.sums_bytes()),
-                    most_read
-                            / (image.src_elements()
-                                    * detail::size_of(problem.src.type))));
+    const auto image_sums = static_cast<int64_t>(image.sums_bytes());
+    const int64_t most = std::min({static_cast<int64_t>(*left) / image_sums,
+            most_products / image_sums,
+            most_read
+                    / (image.src_elements()
+                            * detail::size_of(problem.src.type))});
     made.images
             = ceil_div(all, ceil_div(all, std::clamp<int64_t>(most, 1, all)));
-    const auto choose_for = [&](int64_t images) {
-        return images == 0 ? tile_choice {}
-                           : choose(*set, made.product_of(images),
-                                   device.multiprocessors, *left);
+    // No tile where the products and their partial sums do not fit.
+    const auto choose_for = [&](int64_t images) -> tile_choice {
+        const dense_problem product = made.product_of(images);
+        const size_t products = products_bytes(product);
+        if (images == 0 || products > *left) return {};
+        return implicit_gemm::choose_tile(
+                *set, product, device.multiprocessors, *left - products);
     };
     // Long sums are cut into slices, which need room too.
     for (;; made.images = ceil_div(made.images, 2)) {

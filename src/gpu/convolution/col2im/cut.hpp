@@ -1,10 +1,12 @@
 // The host's side of convolution.gpu_col2im: how a problem is cut, into how many images at
-// a time, and the tiles of their product (cut.cpp); which products a position of src
-// meets (shape.cpp); the launch that adds them (sum.cu).
+// a time, the tiles of their product, and which products a position of src meets
+// (cut.cpp); the launch that adds them (sum.cu).
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -12,6 +14,7 @@
 
 #include "gpu/convolution/col2im/shape.hpp"
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
+#include "gpu/runtime/device.hpp"
 #include "kernel/kernel.hpp"
 
 namespace gradnn::gpu::col2im {
@@ -119,8 +122,8 @@ std::optional<work_cut> cut_of(const detail::convolution_problem &problem,
 /// of each position of dst the window's positions one after the other, channels within.
 using products_sum = std::function<void(int64_t images, const void *products,
         void *diff_src, const launch_stream &)>;
-/// `taps` are those of the shape, on the device.
+/// `taps` are those of the shape.
 products_sum sum_of_products(detail::data_type type, const problem_shape &shape,
-        const product_taps *taps);
+        const std::shared_ptr<const device_buffer> &taps);
 
 } // namespace gradnn::gpu::col2im

@@ -90,35 +90,29 @@ std::string why_sums_too_long(
 
 class convolution_plan final : public staged_convolution {
 public:
-    convolution_plan(const problem_arrangement &arrangement, built_plan chosen)
-        : staged_convolution({arrangement.operands[0], arrangement.operands[1],
-                arrangement.operands[2], arrangement.output(),
-                arrangement.epilogue.size()}),
-          copies_(arrangement.copies()),
-          has_ops_behind_(!arrangement.epilogue.empty()),
-          chosen_(std::move(chosen)) {}
+    convolution_plan(
+            const problem_arrangement &arrangement, const built_plan &chosen)
+        : staged_convolution(
+                {arrangement.operands[0], arrangement.operands[1],
+                        arrangement.operands[2], arrangement.output(),
+                        arrangement.epilogue.size()},
+                chosen.workspace_bytes(),
+                [chosen](const operand_data &data, std::byte *own,
+                        const launch_stream &stream) {
+                    const borrowed_handle handle(stream.device, stream);
+                    chosen.execute(handle.get(), data, own);
+                },
+                text("cuDNN ", version_text()), chosen.tag(),
+                arrangement.widened ? " as f32" : ""),
+          deterministic_(chosen.deterministic()),
+          has_ops_behind_(!arrangement.epilogue.empty()) {}
 
-    std::string backend() const override {
-        return text("cuDNN ", version_text(), " (", chosen_.tag(),
-                copies_.empty() ? "" : "; ", copies_, shared_copies(), ")");
-    }
-
-    bool deterministic() const override { return chosen_.deterministic(); }
+    bool deterministic() const override { return deterministic_; }
     // Another kernel adds in another order.
     bool bits_of_ops() const override { return !has_ops_behind_; }
 
 private:
-    size_t own_bytes() const override { return chosen_.workspace_bytes(); }
-
-    void run(const operand_data &data, std::byte *own,
-            const launch_stream &stream) const override {
-        const borrowed_handle handle(stream.device, stream);
-        chosen_.execute(handle.get(), data, own);
-    }
-
-    const std::string copies_;
-    const bool has_ops_behind_;
-    const built_plan chosen_;
+    const bool deterministic_, has_ops_behind_;
 };
 
 /// Where cuDNN 9.14, looking for engines, divides by zero, writes where it may not
@@ -261,8 +255,7 @@ plan_or_refusal make_slice(const convolution_problem &problem,
         built_plan found = find_plan(arrangement, options, reason);
         if (found) {
             earlier = {problem, arrangement, found};
-            return std::make_unique<convolution_plan>(
-                    arrangement, std::move(found));
+            return std::make_unique<convolution_plan>(arrangement, found);
         }
         if (reasons.find(reason) == std::string::npos)
             reasons += (reasons.empty() ? "" : "; ") + reason;
@@ -326,7 +319,7 @@ plan_or_refusal make_fused(
     std::string reason;
     built_plan found = find_plan(arrangement, options, reason);
     if (!found) return plan_or_refusal::refuse(reason);
-    return std::make_unique<convolution_plan>(arrangement, std::move(found));
+    return std::make_unique<convolution_plan>(arrangement, found);
 }
 
 } // namespace gradnn::gpu::cudnn

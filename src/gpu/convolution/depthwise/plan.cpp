@@ -2,69 +2,27 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 
+#include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/weights_sum.hpp"
-#include "gpu/runtime/kernel_plan.hpp"
 #include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::depthwise {
 
 namespace {
 
-/// Rows follow one another, and planes of the channels and images.
-bool without_gaps(const int64_t *strides, const problem_shape &shape, int rows,
-        int columns) {
-    const int64_t plane = int64_t {rows} * columns;
-    return (columns == 1 || strides[4] == 1)
-            && (rows == 1 || strides[3] == columns)
-            && (shape.channels == 1 || strides[1] == plane)
-            && (shape.images == 1 || strides[0] == plane * shape.channels);
-}
-
-/// Whether the planes of both tensors, of which each has less than 2^31 elements, follow
-/// one another, and their rows.
-bool planes_without_gaps(const problem_shape &shape) {
-    const auto &[deep, down, along] = shape.axes;
-    // Offsets within a plane are 32-bit.
-    return int64_t {std::max(down.read, down.written)}
-                    * std::max(along.read, along.written)
-            <= INT32_MAX
-            && without_gaps(shape.read_strides, shape, down.read, along.read)
-            && without_gaps(
-                    shape.written_strides, shape, down.written, along.written);
-}
-
-/// Whether numbers are small enough for a problem_shape, and types and channels are those
-/// of all kernels. Tensor cores truncate when they add: they are not used for f32 weights.
-bool suits(const convolution_problem &problem) {
-    constexpr int64_t most = int64_t {1} << 28;
-    const auto &[direction, src, weights, dst, strides, dilations, pads]
-            = problem;
-    const bool channels_last
-            = src.dims[1] > 1 && src.strides[1] == 1 && dst.strides[1] == 1;
-    return detail::size_of(src.type) == 2 && weights.type == src.type
-            && weights.dims[1] == 1 && weights.dims[2] == 1 && !channels_last
-            && !axes_exceed(problem, most) && src.dims[0] <= most
-            && src.dims[1] <= most >> 4;
-}
-
-} // namespace
-
-problem_shape shape_of(const detail::convolution_problem &problem) {
+problem_shape shape_of(const convolution_problem &problem) {
     problem_shape shape;
-    shape.to_src
-            = problem.direction == detail::convolution_direction::backward_data;
+    shape.to_src = is_to_src(problem);
     const detail::tensor_view &read = shape.to_src ? problem.dst : problem.src;
     const detail::tensor_view &written
             = shape.to_src ? problem.src : problem.dst;
     shape.images = read.dims[0];
     shape.channels = read.dims[1];
-    std::copy(read.strides.begin(), read.strides.end(), shape.read_strides);
-    std::copy(written.strides.begin(), written.strides.end(),
-            shape.written_strides);
+    std::ranges::copy(read.strides, shape.read_strides);
+    std::ranges::copy(written.strides, shape.written_strides);
     shape.weights_strides[0] = problem.weights.strides[0];
     for (size_t i = 0; i < 3; ++i) {
         shape.weights_strides[i + 1] = problem.weights.strides[i + 3];
@@ -78,33 +36,6 @@ problem_shape shape_of(const detail::convolution_problem &problem) {
     }
     return shape;
 }
-
-int positions_after(const window_axis &axis, bool to_src) {
-    return axis.written - axis.read + axis.kernel - 1
-            - taps_before(axis, to_src);
-}
-
-bool pads_are_short(const window_axis &axis, bool to_src) {
-    const int before = taps_before(axis, to_src);
-    return before >= 0 && before < axis.kernel
-            && positions_after(axis, to_src) < axis.kernel;
-}
-
-bool rows_are_wide(const problem_shape &shape, int pads) {
-    const window_axis &along = shape.axes[2];
-    return along.read % 2 == 0 && along.written % 2 == 0
-            && (along.pad - usual_pad(along.kernel)) % pads == 0;
-}
-
-std::optional<problem_facts> facts_of(
-        const convolution_problem &problem, int64_t multiprocessors) {
-    if (!suits(problem)) return std::nullopt;
-    const problem_facts facts {problem, shape_of(problem), multiprocessors};
-    if (!planes_without_gaps(facts.shape)) return std::nullopt;
-    return facts;
-}
-
-namespace {
 
 /// What is launched where src and dst are aligned in one way; `most_parts` becomes the
 /// partial sums of a weight if it is less.
@@ -130,6 +61,44 @@ launcher launcher_of(const problem_facts &facts, const Cut &work, bool pairs,
 
 } // namespace
 
+int positions_after(const window_axis &axis, bool to_src) {
+    return axis.written - axis.read + axis.kernel - 1
+            - taps_before(axis, to_src);
+}
+
+bool pads_are_short(const window_axis &axis, bool to_src) {
+    const int before = taps_before(axis, to_src);
+    return before >= 0 && before < axis.kernel
+            && positions_after(axis, to_src) < axis.kernel;
+}
+
+bool rows_are_wide(const problem_shape &shape, int pads) {
+    const window_axis &along = shape.axes[2];
+    return along.read % 2 == 0 && along.written % 2 == 0
+            && (along.pad - usual_pad(along.kernel)) % pads == 0;
+}
+
+std::optional<problem_facts> facts_of(
+        const convolution_problem &problem, int64_t multiprocessors) {
+    constexpr int64_t most = int64_t {1} << 28;
+    const auto &[direction, src, weights, dst, strides, dilations, pads]
+            = problem;
+    const bool channels_last
+            = src.dims[1] > 1 && src.strides[1] == 1 && dst.strides[1] == 1;
+    // Tensor cores truncate when they add: they are not used for f32 weights.
+    if (detail::size_of(src.type) != 2 || weights.type != src.type
+            || weights.dims[1] != 1 || weights.dims[2] != 1 || channels_last
+            || axes_exceed(problem, most) || src.dims[0] > most
+            || src.dims[1] > most >> 4)
+        return std::nullopt;
+    // Offsets within a plane are 32-bit.
+    if (std::max(src.dims[3], dst.dims[3]) * std::max(src.dims[4], dst.dims[4])
+                    > INT32_MAX
+            || !are_dense(src, {4, 3, 1, 0}) || !are_dense(dst, {4, 3, 1, 0}))
+        return std::nullopt;
+    return problem_facts {problem, shape_of(problem), multiprocessors};
+}
+
 template <typename Cut>
 plan_or_refusal make(
         const convolution_problem &problem, const compile_options &options) {
@@ -143,20 +112,16 @@ plan_or_refusal make(
     const std::array by_alignment {launcher_of(*facts, work[0], false, parts),
             launcher_of(*facts, work[0], true, parts),
             launcher_of(*facts, work[1], true, parts)};
-    const auto launch = [=](std::span<void *const> args, std::byte *workspace,
+    const auto launch = [=](const tensor_pointers &at,
                                 const launch_stream &stream) {
         const auto both_at = [&](size_t bytes) {
-            return is_aligned(args[0], bytes) && is_aligned(args[2], bytes);
+            return is_aligned(at.src, bytes) && is_aligned(at.dst, bytes);
         };
-        by_alignment[both_at(16)     ? 2
-                        : both_at(4) ? 1
-                                     : 0](
-                {args[0], args[1], args[2], workspace}, stream);
+        by_alignment[both_at(16) ? 2 : both_at(4) ? 1 : 0](at, stream);
     };
     return within_workspace_limit(
-            std::make_unique<launched_plan>(
-                    launch, partial_weights_bytes(problem, parts)),
-            options, "its sums");
+            plan_of(launch, partial_weights_bytes(problem, parts)), options,
+            "its sums");
 }
 template convolution_maker make<lines::work_cut>;
 template convolution_maker make<matrices::work_cut>;

@@ -16,7 +16,6 @@
 
 namespace gradnn::gpu::depthwise {
 
-problem_shape shape_of(const detail::convolution_problem &);
 /// Positions after the last of read that the last written one meets.
 int positions_after(const window_axis &, bool to_src);
 /// Whether on either side fewer positions outside are met than there are taps.

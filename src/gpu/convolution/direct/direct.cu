@@ -14,7 +14,7 @@
 #include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/weights_sum.hpp"
 #include "gpu/device/dtype.cuh"
-#include "gpu/runtime/kernel_plan.hpp"
+#include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::direct {
@@ -104,12 +104,7 @@ plan_or_refusal make(
                           : launcher_of<Type, int64_t>(
                                   problem, multiprocessors, workspace_bytes);
               });
-    return std::make_unique<launched_plan>(
-            [=](std::span<void *const> args, std::byte *workspace,
-                    const launch_stream &stream) {
-                chosen({args[0], args[1], args[2], workspace}, stream);
-            },
-            workspace_bytes);
+    return plan_of(chosen, workspace_bytes);
 }
 
 } // namespace gradnn::gpu::direct

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <span>
 
-#include "kernel/problem.hpp"
+#include "gpu/convolution/facts.hpp"
 
 namespace gradnn::gpu::direct {
 
@@ -132,8 +132,7 @@ weights_cut cut_weights(
     cut.channel_tiles = ceil_div(cut.channels, int64_t {cut.lanes});
     cut.taps = weights[2] * weights[3] * weights[4] * weights[5];
     const int64_t tiles = cut.channel_tiles * cut.taps;
-    const int64_t pixels
-            = dst.dims[0] * dst.dims[2] * dst.dims[3] * dst.dims[4];
+    const int64_t pixels = dst.dims[0] * positions_of(dst);
     // Enough blocks to fill the device, with at least 16 products a thread and at most
     // 2048: longer f32 sums lose digits.
     const int64_t rows = threads / cut.lanes;

@@ -26,6 +26,14 @@ bool is_none(const window_axis &axis) {
     return axis.src == 1 && axis.dst == 1 && axis.kernel == 1 && axis.pad == 0;
 }
 
+/// Cuts a row into pieces of at most so many threads, none much shorter.
+void cut_row(problem_shape &shape, int cells, int most_segments) {
+    const int all_segments = ceil_div(all_cells_of(shape.axes[2]), cells);
+    shape.column_tiles = ceil_div(all_segments, most_segments);
+    shape.segments = ceil_div(all_segments, shape.column_tiles);
+    shape.staged_columns = shape.segments * cells + shape.steps - 1;
+}
+
 } // namespace
 
 int all_cells_of(const window_axis &axis) {
@@ -40,10 +48,8 @@ problem_shape shape_of(const convolution_problem &problem) {
     problem_shape shape;
     shape.channels = static_cast<int>(problem.src.dims[1]);
     shape.outputs = static_cast<int>(problem.dst.dims[1]);
-    std::copy(problem.src.strides.begin(), problem.src.strides.end(),
-            shape.src_strides);
-    std::copy(problem.dst.strides.begin(), problem.dst.strides.end(),
-            shape.dst_strides);
+    std::ranges::copy(problem.src.strides, shape.src_strides);
+    std::ranges::copy(problem.dst.strides, shape.dst_strides);
     std::copy(problem.weights.strides.begin() + 1,
             problem.weights.strides.end(), shape.weights_strides);
     for (size_t i = 0; i < 3; ++i) {
@@ -67,18 +73,6 @@ int64_t gathered_floats(const problem_shape &shape) {
             * tap_floats(
                     shape.steps, shape.axes[2].stride, shape.held_channels);
 }
-
-namespace {
-
-/// Cuts a row into pieces of at most so many threads, none much shorter.
-void cut_row(problem_shape &shape, int cells, int most_segments) {
-    const int all_segments = ceil_div(all_cells_of(shape.axes[2]), cells);
-    shape.column_tiles = ceil_div(all_segments, most_segments);
-    shape.segments = ceil_div(all_segments, shape.column_tiles);
-    shape.staged_columns = shape.segments * cells + shape.steps - 1;
-}
-
-} // namespace
 
 /// Long rows rather than many, as many threads as there are, and no more
 /// shared memory than is allowed. No blocks where that cannot be.

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <memory>
 
 #include "base/text.hpp"
+#include "gpu/convolution/launcher.hpp"
 #include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/device/rounding.hpp"
-#include "gpu/runtime/kernel_plan.hpp"
+#include "gpu/runtime/launch.hpp"
 #include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::few_channels {
@@ -92,22 +92,17 @@ plan_or_refusal make(
         const allocation_guard current(device); // attributes load the kernel
         allow_shared_bytes(kernel, static_cast<size_t>(most_bytes));
     }
-    const auto launches = [=](std::span<void *const> args, std::byte *workspace,
-                                  const launch_stream &stream) {
-        auto *const diff_src = static_cast<float *>(args[0]);
-        const auto *const weights = static_cast<const float *>(args[1]);
-        const auto *const diff_dst = static_cast<const float *>(args[2]);
-        auto *const gathered = reinterpret_cast<float *>(workspace);
-        launch_early("convolution.gpu_few_channels (weights)", gather,
-                ceil_div(count, tile_threads), tile_threads, 0, stream, weights,
-                gathered, shape, count);
-        launch_early("convolution.gpu_few_channels", kernel, grid.blocks,
-                grid.threads, grid.shared_bytes, stream, diff_dst, gathered,
-                weights, diff_src, shape);
-    };
+    const auto launches
+            = [=](const tensor_pointers &at, const launch_stream &stream) {
+                  launch_early("convolution.gpu_few_channels (weights)", gather,
+                          ceil_div(count, tile_threads), tile_threads, 0,
+                          stream, at.weights, at.workspace, shape, count);
+                  launch_early("convolution.gpu_few_channels", kernel,
+                          grid.blocks, grid.threads, grid.shared_bytes, stream,
+                          at.dst, at.workspace, at.weights, at.src, shape);
+              };
     return within_workspace_limit(
-            std::make_unique<launched_plan>(
-                    launches, static_cast<size_t>(count) * sizeof(float)),
+            plan_of(launches, static_cast<size_t>(count) * sizeof(float)),
             options, "its weights");
 }
 

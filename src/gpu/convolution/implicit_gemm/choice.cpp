@@ -102,7 +102,7 @@ estimate estimate_of(const tile_set &set, const dense_problem &p,
     if (left > 0.0 && full > 0.0) last = std::max(last, 1.0 / full);
     made.cycles = (full + last) * t.resident * work
             + (full + (left == 0.0 ? 0.0 : 1.0)) * rest;
-    if (has_partial_sums(p, slices))
+    if (partial_bytes(p, slices) != 0)
         made.cycles += add_start + slices * add_slice
                 + static_cast<double>(p.sums_bytes()) * (slices + 1.0)
                         / add_rate;
@@ -122,10 +122,15 @@ std::string tile::name() const {
     return text + std::to_string(m) + "x" + std::to_string(n);
 }
 
+std::string tile_choice::name() const {
+    return slices == 1
+            ? tile->name()
+            : tile->name() + ", " + std::to_string(slices) + " slices";
+}
+
 tile_choice choose_tile(const tile_set &set, const dense_problem &problem,
         int multiprocessors, size_t partial_bytes_limit) {
     const matrices g = matrices_of(problem);
-    const size_t sums_bytes = problem.sums_bytes();
     const int64_t all_tiles = ceil_div(g.channels, set.terms);
     const int64_t can = problem.operation == operation::strided_data
             ? 1
@@ -141,10 +146,7 @@ tile_choice choose_tile(const tile_set &set, const dense_problem &problem,
                     || each.space != problem.space)
                 continue;
             for (int slices = 1; slices <= can; ++slices) {
-                if (has_partial_sums(problem, slices)
-                        && static_cast<size_t>(slices) * sums_bytes
-                                > partial_bytes_limit)
-                    break;
+                if (partial_bytes(problem, slices) > partial_bytes_limit) break;
                 const estimate found = estimate_of(
                         set, problem, g, each, slices, multiprocessors);
                 if (found.chain > chain) continue;

@@ -13,9 +13,7 @@
 // Groups, and gradients of src with strides and dilations or in three dimensions,
 // are computed in parts, one after the other (../parts.hpp).
 #include <algorithm>
-#include <array>
 #include <memory>
-#include <utility>
 
 #include "base/text.hpp"
 #include "gpu/convolution/facts.hpp"
@@ -31,58 +29,13 @@ namespace {
 using detail::plan_or_refusal;
 using detail::text;
 
-class implicit_gemm_plan final : public staged_convolution {
-public:
-    implicit_gemm_plan(const char *name, const dense_mapping &mapping,
-            const tile_choice &choice, std::unique_ptr<tile_kernel> kernel)
-        : staged_convolution({mapping.operands[0], mapping.operands[1],
-                mapping.operands[2], mapping.order[2]}),
-          problem_(mapping.problem),
-          order_(mapping.order),
-          choice_(choice),
-          kernel_(std::move(kernel)) {
-        if (has_partial_sums(problem_, choice_.slices))
-            sum_ = sum_of_slices(name, problem_, choice_.slices);
-    }
-
-    std::string backend() const override {
-        const std::string copies = operands().copies();
-        return text("CUTLASS (", choice_.tile->name(),
-                choice_.slices > 1 ? text(", ", choice_.slices, " slices")
-                                   : std::string(),
-                copies.empty() ? "" : "; ", copies, shared_copies(), ")");
-    }
-
-private:
-    size_t own_bytes() const override {
-        return sum_
-                ? static_cast<size_t>(choice_.slices) * problem_.sums_bytes()
-                : 0;
-    }
-
-    void run(const operand_data &data, std::byte *partials,
-            const launch_stream &stream) const override {
-        const auto [first, second, output] = order_;
-        kernel_->run(data[first], data[second], sum_ ? partials : data[output],
-                stream);
-        if (sum_) sum_(partials, data[output], stream);
-    }
-
-    const dense_problem problem_;
-    const std::array<size_t, 3> order_;
-    const tile_choice choice_;
-    const std::unique_ptr<tile_kernel> kernel_;
-    slices_sum sum_; ///< empty where there are no partial sums
-};
-
 /// Channels far fewer than a tile's columns leave most of it idle. Small
 /// problems are no matter, unless they are many; nor are sums that are too long for
 /// cuDNN, which leaves them to gpu_direct.
 bool wasteful(const tile_set &set, const tile_choice &choice, size_t parts,
         const detail::convolution_problem &problem) {
     constexpr double small_problem = 5e8;
-    const bool too_long = problem.direction
-                    != detail::convolution_direction::backward_weights
+    const bool too_long = !is_of_weights(problem)
             && terms_of_data(problem) > most_cudnn_terms(problem.src.type);
     return choice.useful < set.least_useful && !too_long
             && (parts > 1 || choice.products > small_problem);
@@ -118,16 +71,24 @@ plan_or_refusal make_part(const tile_set &set,
                 ", the best tile for these channels, ",
                 static_cast<int>(100.0 * choice.useful), " % would be used"));
     const allocation_guard current(device);
-    auto kernel = choice.tile->make(mapping->problem, choice.slices);
-    if (!kernel)
+    const auto launch = launcher_of(set.kernel, choice, mapping->problem);
+    if (!launch)
         return detail::refuse(
                 text("sizes, strides and dilations that CUTLASS's ",
                         choice.tile->name(),
                         " counts in, and at most 65535 of its blocks on a "
                         "side"),
                 problem);
-    return std::make_unique<implicit_gemm_plan>(
-            set.kernel, *mapping, choice, std::move(kernel));
+    const auto &[src, weights, dst] = mapping->operands;
+    return std::make_unique<staged_convolution>(
+            convolution_operands {src, weights, dst, mapping->order[2]},
+            partial_bytes(mapping->problem, choice.slices),
+            [launch, order = mapping->order](const operand_data &data,
+                    std::byte *partials, const launch_stream &stream) {
+                launch(data[order[0]], data[order[1]], data[order[2]], partials,
+                        stream);
+            },
+            "CUTLASS", choice.name());
 }
 
 /// Strides where there is no kernel with strides.
@@ -159,6 +120,20 @@ detail::convolution_slices slices_for(
 }
 
 } // namespace
+
+tile_launcher launcher_of(const char *kernel, const tile_choice &choice,
+        const dense_problem &problem) {
+    const tile_kernel tile = choice.tile->make(problem, choice.slices);
+    if (!tile) return nullptr;
+    slices_sum sum; // empty where there are no partial sums
+    if (partial_bytes(problem, choice.slices) != 0)
+        sum = sum_of_slices(kernel, problem, choice.slices);
+    return [=](const void *first, const void *second, void *output,
+                   std::byte *partials, const launch_stream &stream) {
+        tile(first, second, sum ? partials : output, stream);
+        if (sum) sum(partials, output, stream);
+    };
+}
 
 plan_or_refusal make_plan(const tile_set &set,
         const detail::convolution_problem &problem,

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -110,20 +109,11 @@ std::optional<dense_mapping> products_mapping_of(
         const detail::convolution_problem &problem, const element_types &types,
         bool in_place, std::string &refusal);
 
-/// A tile's kernel, bound to a problem.
-class tile_kernel {
-public:
-    tile_kernel() = default;
-    tile_kernel(const tile_kernel &) = delete;
-    tile_kernel &operator=(const tile_kernel &) = delete;
-    virtual ~tile_kernel() = default;
-
-    /// Writes the sums, or with slices > 1 as many partial sums, one after the
-    /// other. All pointers are multiples of 16 bytes. The inputs are
-    /// src and weights; dst and weights; dst and src.
-    virtual void run(const void *first, const void *second, void *output,
-            cudaStream_t stream) const = 0;
-};
+/// A tile's kernel, bound to a problem: writes the sums, or with slices > 1 as many
+/// partial sums, one after the other. All pointers are multiples of 16 bytes. The inputs
+/// are src and weights; dst and weights; dst and src.
+using tile_kernel = std::function<void(const void *first, const void *second,
+        void *output, cudaStream_t stream)>;
 
 /// A tile of the implicit GEMM: what a thread block computes at a time.
 struct tile {
@@ -134,8 +124,8 @@ struct tile {
     /// of the best tile's.
     int resident;
     double efficiency;
-    /// Null where CUTLASS refuses. The device must be current.
-    std::unique_ptr<tile_kernel> (*make)(const dense_problem &, int slices);
+    /// Empty where CUTLASS refuses. The device must be current.
+    tile_kernel (*make)(const dense_problem &, int slices);
 
     /// "forward_3d_128x64"
     std::string name() const;
@@ -147,7 +137,7 @@ enum class arithmetic { tf32x3, f64, wide_weights };
 /// The kernel of a tile (tiles/unit.cu.in).
 template <arithmetic Arithmetic, operation Operation, int Space, int Rows,
         int Columns>
-std::unique_ptr<tile_kernel> make_tile(const dense_problem &, int slices);
+tile_kernel make_tile(const dense_problem &, int slices);
 
 template <arithmetic Arithmetic, operation Operation, int Space, int Rows,
         int Columns>
@@ -185,10 +175,15 @@ struct tile_choice {
     /// The share of the tile's products that the result needs.
     double useful = 0.0;
     double products = 0.0; ///< that the result needs
+
+    /// "forward_3d_128x64, 4 slices"
+    std::string name() const;
 };
-/// Whether the kernel's sums are not yet the output: slices, or another type.
-constexpr bool has_partial_sums(const dense_problem &problem, int slices) {
-    return slices > 1 || problem.types.output != problem.types.sums();
+/// Of sums that are not yet the output: slices, or of another type. 0 for others.
+inline size_t partial_bytes(const dense_problem &problem, int slices) {
+    return slices > 1 || problem.types.output != problem.types.sums()
+            ? static_cast<size_t>(slices) * problem.sums_bytes()
+            : 0;
 }
 
 tile_choice choose_tile(const tile_set &set, const dense_problem &problem,
@@ -201,6 +196,13 @@ using slices_sum = std::function<void(
 /// That of so many slices of the elements of the problem's output (slices.cu).
 slices_sum sum_of_slices(
         const char *kernel, const dense_problem &problem, int slices);
+
+/// The kernel of a choice, and the sum of what it leaves in `partials`, which has
+/// partial_bytes. Empty where CUTLASS refuses. The device must be current.
+using tile_launcher = std::function<void(const void *first, const void *second,
+        void *output, std::byte *partials, const launch_stream &)>;
+tile_launcher launcher_of(const char *kernel, const tile_choice &choice,
+        const dense_problem &problem);
 
 /// The tiles for products of matrices of a type under a mode, whose results are in
 /// the type of the sums; null where there are none.

@@ -16,7 +16,7 @@
 // nothing is atomic.
 #pragma once
 
-#include <memory>
+#include <type_traits>
 
 #include <cutlass/conv/kernel/default_conv2d_dgrad.h>
 #include <cutlass/conv/kernel/default_conv2d_fprop.h>
@@ -24,6 +24,7 @@
 #include <cutlass/conv/kernel/default_conv3d_fprop.h>
 #include <cutlass/conv/kernel/default_conv3d_wgrad.h>
 #include <cutlass/epilogue/thread/linear_combination.h>
+#include <cutlass/gemm/warp/default_mma_tensor_op_sm80.h>
 
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/runtime/launch.hpp"
@@ -55,6 +56,29 @@ using ampere = cutlass::arch::Sm80; ///< and later generations
 constexpr auto optimized = cutlass::conv::IteratorAlgorithm::kOptimized;
 constexpr auto strided = cutlass::conv::StrideSupport::kStrided;
 
+/// The tag by which CUTLASS's templates are asked for the products of another tag, with
+/// what Changed makes of the warp-level operator in its place.
+template <typename Tag, template <typename> typename Changed>
+struct changed_products {};
+
+} // namespace gradnn::gpu::implicit_gemm
+
+template <typename WarpShape, typename InstructionShape, typename Element,
+        typename LayoutA, typename LayoutB, typename LayoutC, typename Tag,
+        template <typename> typename Changed, int PartitionsK, bool RowMajor>
+struct cutlass::gemm::warp::DefaultMmaTensorOp<WarpShape, InstructionShape,
+        Element, LayoutA, Element, LayoutB, float, LayoutC,
+        gradnn::gpu::implicit_gemm::changed_products<Tag, Changed>, PartitionsK,
+        RowMajor> {
+    using Stock = DefaultMmaTensorOp<WarpShape, InstructionShape, Element,
+            LayoutA, Element, LayoutB, float, LayoutC, Tag, PartitionsK,
+            RowMajor>;
+    using Policy = typename Stock::Policy;
+    using Type = Changed<typename Stock::Type>;
+};
+
+namespace gradnn::gpu::implicit_gemm {
+
 /// CUTLASS's kernel of an operation, a number of spatial axes and a tile. The
 /// arithmetic A says
 ///
@@ -69,50 +93,47 @@ constexpr auto strided = cutlass::conv::StrideSupport::kStrided;
 ///                     the others follow the copy's own arrangement)
 ///     name            for errors at launch
 template <typename A, operation Operation, int Space, typename Tile,
-        typename Warp>
+        typename Warp, typename Element = typename A::element,
+        typename Sums = typename A::sums>
 struct kernel_of;
 
-template <typename A, typename Tile, typename Warp>
-struct kernel_of<A, operation::forward, 2, Tile, Warp> {
-    using element = typename A::element;
-    using sums = typename A::sums;
-    using type = typename cutlass::conv::kernel::DefaultConv2dFprop<element,
-            nhwc, element, nhwc, sums, nhwc, sums, tensor_cores, ampere, Tile,
-            Warp, typename A::instruction, store<sums>, swizzle, A::stages,
+template <typename A, typename Tile, typename Warp, typename Element,
+        typename Sums>
+struct kernel_of<A, operation::forward, 2, Tile, Warp, Element, Sums> {
+    using type = typename cutlass::conv::kernel::DefaultConv2dFprop<Element,
+            nhwc, Element, nhwc, Sums, nhwc, Sums, tensor_cores, ampere, Tile,
+            Warp, typename A::instruction, store<Sums>, swizzle, A::stages,
             typename A::products, optimized, strided, A::read_at_once,
             A::read_at_once>::Kernel;
 };
-template <typename A, typename Tile, typename Warp>
-struct kernel_of<A, operation::weights, 2, Tile, Warp> {
-    using element = typename A::element;
-    using sums = typename A::sums;
-    using type = typename cutlass::conv::kernel::DefaultConv2dWgrad<element,
-            nhwc, element, nhwc, sums, nhwc, sums, tensor_cores, ampere, Tile,
-            Warp, typename A::instruction, store<sums>, swizzle, A::stages,
+template <typename A, typename Tile, typename Warp, typename Element,
+        typename Sums>
+struct kernel_of<A, operation::weights, 2, Tile, Warp, Element, Sums> {
+    using type = typename cutlass::conv::kernel::DefaultConv2dWgrad<Element,
+            nhwc, Element, nhwc, Sums, nhwc, Sums, tensor_cores, ampere, Tile,
+            Warp, typename A::instruction, store<Sums>, swizzle, A::stages,
             typename A::products, optimized, strided, A::read_at_once,
             A::read_at_once>::Kernel;
 };
-template <typename A, typename Tile, typename Warp>
-struct kernel_of<A, operation::strided_data, 2, Tile, Warp> {
-    using element = typename A::element;
-    using sums = typename A::sums;
-    using type = typename cutlass::conv::kernel::DefaultConv2dDgrad<element,
-            nhwc, element, nhwc, sums, nhwc, sums, tensor_cores, ampere, Tile,
-            Warp, typename A::instruction, store<sums>, strided_swizzle,
+template <typename A, typename Tile, typename Warp, typename Element,
+        typename Sums>
+struct kernel_of<A, operation::strided_data, 2, Tile, Warp, Element, Sums> {
+    using type = typename cutlass::conv::kernel::DefaultConv2dDgrad<Element,
+            nhwc, Element, nhwc, Sums, nhwc, Sums, tensor_cores, ampere, Tile,
+            Warp, typename A::instruction, store<Sums>, strided_swizzle,
             A::stages, typename A::products, optimized, strided,
             A::read_at_once, A::read_at_once>::Kernel;
 };
-template <typename A, typename Tile, typename Warp>
-struct kernel_of<A, operation::forward, 3, Tile, Warp> {
-    using element = typename A::element;
-    using sums = typename A::sums;
-    using parts = cutlass::conv::kernel::DefaultConv3dFprop<element, ndhwc,
-            element, ndhwc, sums, ndhwc, sums, tensor_cores, ampere, Tile, Warp,
-            typename A::instruction, store<sums>, swizzle, A::stages,
+template <typename A, typename Tile, typename Warp, typename Element,
+        typename Sums>
+struct kernel_of<A, operation::forward, 3, Tile, Warp, Element, Sums> {
+    using parts = cutlass::conv::kernel::DefaultConv3dFprop<Element, ndhwc,
+            Element, ndhwc, Sums, ndhwc, Sums, tensor_cores, ampere, Tile, Warp,
+            typename A::instruction, store<Sums>, swizzle, A::stages,
             typename A::products, optimized, strided>;
     // CUTLASS's own copies the weights past the first cache, as can be done
     // with 16 bytes at once alone.
-    static constexpr auto second_cache = sizeof(element) * A::read_at_once == 16
+    static constexpr auto second_cache = sizeof(Element) * A::read_at_once == 16
             ? cutlass::arch::CacheOperation::Global
             : cutlass::arch::CacheOperation::Always;
     using pipeline = cutlass::conv::threadblock::ImplicitGemmMultistage<Tile,
@@ -124,13 +145,12 @@ struct kernel_of<A, operation::forward, 3, Tile, Warp> {
             typename parts::Epilogue, swizzle, cutlass::conv::Operator::kFprop,
             cutlass::conv::Conv3dProblemSize>;
 };
-template <typename A, typename Tile, typename Warp>
-struct kernel_of<A, operation::weights, 3, Tile, Warp> {
-    using element = typename A::element;
-    using sums = typename A::sums;
-    using type = typename cutlass::conv::kernel::DefaultConv3dWgrad<element,
-            ndhwc, element, ndhwc, sums, ndhwc, sums, tensor_cores, ampere,
-            Tile, Warp, typename A::instruction, store<sums>, swizzle,
+template <typename A, typename Tile, typename Warp, typename Element,
+        typename Sums>
+struct kernel_of<A, operation::weights, 3, Tile, Warp, Element, Sums> {
+    using type = typename cutlass::conv::kernel::DefaultConv3dWgrad<Element,
+            ndhwc, Element, ndhwc, Sums, ndhwc, Sums, tensor_cores, ampere,
+            Tile, Warp, typename A::instruction, store<Sums>, swizzle,
             A::stages, typename A::products, optimized, strided>::Kernel;
 };
 
@@ -155,103 +175,70 @@ tensor_layout<Space> layout_of(
                 {i(n), i(space[0]), i(space[1]), i(space[2]), i(channels)});
 }
 
+template <typename Size>
+Size size_of(const dense_problem &p, int slices) {
+    const auto i = [](int64_t value) { return static_cast<int>(value); };
+    const auto mode = p.flipped ? cutlass::conv::Mode::kConvolution
+                                : cutlass::conv::Mode::kCrossCorrelation;
+    if constexpr (std::is_same_v<Size, cutlass::conv::Conv2dProblemSize>)
+        return Size(i(p.n), i(p.src[1]), i(p.src[2]), i(p.c), i(p.k),
+                i(p.window[1]), i(p.window[2]), i(p.dst[1]), i(p.dst[2]),
+                i(p.pads[1]), i(p.pads[2]), i(p.strides[1]), i(p.strides[2]),
+                i(p.dilations[1]), i(p.dilations[2]), mode, slices);
+    else
+        return Size(i(p.n), i(p.src[0]), i(p.src[1]), i(p.src[2]), i(p.c),
+                i(p.k), i(p.window[0]), i(p.window[1]), i(p.window[2]),
+                i(p.dst[0]), i(p.dst[1]), i(p.dst[2]), i(p.pads[0]),
+                i(p.pads[1]), i(p.pads[2]), i(p.strides[0]), i(p.strides[1]),
+                i(p.strides[2]), i(p.dilations[0]), i(p.dilations[1]),
+                i(p.dilations[2]), mode, slices);
+}
+
 template <typename A, operation Operation, int Space, typename Tile,
         typename Warp>
-class cutlass_kernel final : public tile_kernel {
+tile_kernel bind(const dense_problem &p, int slices) {
     using element = typename A::element;
     using sums = typename A::sums;
     using kernel = typename kernel_of<A, Operation, Space, Tile, Warp>::type;
-    using size = typename kernel::ConvProblemSize;
-
-    static constexpr size_t shared_bytes
-            = sizeof(typename kernel::SharedStorage);
+    constexpr size_t shared_bytes = sizeof(typename kernel::SharedStorage);
     static_assert(shared_bytes <= 99 << 10); // of 8.6, 8.9 and 12.0
-
-    static size size_of(const dense_problem &p, int slices) {
-        const auto i = [](int64_t value) { return static_cast<int>(value); };
-        const auto mode = p.flipped ? cutlass::conv::Mode::kConvolution
-                                    : cutlass::conv::Mode::kCrossCorrelation;
-        if constexpr (Space == 2)
-            return size(i(p.n), i(p.src[1]), i(p.src[2]), i(p.c), i(p.k),
-                    i(p.window[1]), i(p.window[2]), i(p.dst[1]), i(p.dst[2]),
-                    i(p.pads[1]), i(p.pads[2]), i(p.strides[1]),
-                    i(p.strides[2]), i(p.dilations[1]), i(p.dilations[2]), mode,
-                    slices);
-        else
-            return size(i(p.n), i(p.src[0]), i(p.src[1]), i(p.src[2]), i(p.c),
-                    i(p.k), i(p.window[0]), i(p.window[1]), i(p.window[2]),
-                    i(p.dst[0]), i(p.dst[1]), i(p.dst[2]), i(p.pads[0]),
-                    i(p.pads[1]), i(p.pads[2]), i(p.strides[0]),
-                    i(p.strides[1]), i(p.strides[2]), i(p.dilations[0]),
-                    i(p.dilations[1]), i(p.dilations[2]), mode, slices);
-    }
-
-    /// All that CUTLASS derives from the problem; the pointers come later.
-    static typename kernel::Params params_of(
-            const dense_problem &p, int slices) {
-        const auto src = layout_of<Space>(p.n, p.src, p.c);
-        const auto weights = layout_of<Space>(p.k, p.window, p.c);
-        const auto dst = layout_of<Space>(p.n, p.dst, p.k);
-        auto first = src;
-        auto second = weights;
-        auto output = dst;
-        if constexpr (Operation == operation::strided_data) {
-            first = dst;
-            output = src;
-        } else if constexpr (Operation == operation::weights) {
-            first = dst;
-            second = src;
-            output = weights;
-        }
-        return typename kernel::Params(
-                typename kernel::Arguments(size_of(p, slices), {nullptr, first},
-                        {nullptr, second}, {nullptr, output}, {nullptr, output},
-                        typename store<sums>::Params(),
-                        cutlass::conv::SplitKMode::kParallel));
-    }
-
-public:
-    explicit cutlass_kernel(const dense_problem &p, int slices)
-        : params_(params_of(p, slices)),
-          grid_(typename kernel::ThreadblockSwizzle {}.get_grid_shape(
-                  params_.grid_tiled_shape)) {
-        allow_shared_bytes(run_tile<kernel>, shared_bytes);
-    }
-
-    static std::unique_ptr<tile_kernel> make(
-            const dense_problem &p, int slices) {
-        const size problem = size_of(p, slices);
-        constexpr auto success = cutlass::Status::kSuccess;
-        if (kernel::Mma::IteratorA::can_implement(problem) != success
-                || kernel::Mma::IteratorB::can_implement(problem) != success)
-            return nullptr;
-        auto made = std::make_unique<cutlass_kernel>(p, slices);
-        constexpr unsigned most_blocks = 65535; // along y and z
-        if (made->grid_.y > most_blocks || made->grid_.z > most_blocks)
-            return nullptr;
-        return made;
-    }
-
-    void run(const void *first, const void *second, void *output,
-            cudaStream_t stream) const override {
-        typename kernel::Params params = params_;
-        params.ptr_A = static_cast<const element *>(first);
-        params.ptr_B = static_cast<const element *>(second);
-        params.ptr_C = static_cast<sums *>(output);
-        params.ptr_D = static_cast<sums *>(output);
-        launch(A::name, run_tile<kernel>, grid_, kernel::kThreadCount,
+    const auto size = size_of<typename kernel::ConvProblemSize>(p, slices);
+    constexpr auto success = cutlass::Status::kSuccess;
+    if (kernel::Mma::IteratorA::can_implement(size) != success
+            || kernel::Mma::IteratorB::can_implement(size) != success)
+        return nullptr;
+    const auto src = layout_of<Space>(p.n, p.src, p.c);
+    const auto weights = layout_of<Space>(p.k, p.window, p.c);
+    const auto dst = layout_of<Space>(p.n, p.dst, p.k);
+    const auto &first = Operation == operation::forward ? src : dst;
+    const auto &second = Operation == operation::weights ? src : weights;
+    const auto &output = Operation == operation::forward ? dst
+            : Operation == operation::weights            ? weights
+                                                         : src;
+    // All that CUTLASS derives from the problem; the pointers come later.
+    const typename kernel::Params bound(typename kernel::Arguments(size,
+            {nullptr, first}, {nullptr, second}, {nullptr, output},
+            {nullptr, output}, typename store<sums>::Params(),
+            cutlass::conv::SplitKMode::kParallel));
+    const dim3 grid = typename kernel::ThreadblockSwizzle {}.get_grid_shape(
+            bound.grid_tiled_shape);
+    constexpr unsigned most_blocks = 65535; // along y and z
+    if (grid.y > most_blocks || grid.z > most_blocks) return nullptr;
+    allow_shared_bytes(run_tile<kernel>, shared_bytes);
+    return [=](const void *a, const void *b, void *to, cudaStream_t stream) {
+        typename kernel::Params params = bound;
+        params.ptr_A = static_cast<const element *>(a);
+        params.ptr_B = static_cast<const element *>(b);
+        params.ptr_C = params.ptr_D = static_cast<sums *>(to);
+        launch(A::name, run_tile<kernel>, grid, kernel::kThreadCount,
                 shared_bytes, stream, params);
-    }
-
-private:
-    const typename kernel::Params params_;
-    const dim3 grid_;
-};
+    };
+}
 
 /// The kernel of a tile. An arithmetic of two types, bf16 and f16, is that of the
 /// problem's inputs.
 template <typename A, operation Operation, int Space, int Rows, int Columns>
-std::unique_ptr<tile_kernel> make_of(const dense_problem &problem, int slices) {
+tile_kernel make_of(const dense_problem &problem, int slices) {
     if constexpr (requires { typename A::of_bf16; })
         return problem.types.input == detail::data_type::bf16
                 ? make_of<typename A::of_bf16, Operation, Space, Rows, Columns>(
@@ -259,10 +246,8 @@ std::unique_ptr<tile_kernel> make_of(const dense_problem &problem, int slices) {
                 : make_of<typename A::of_f16, Operation, Space, Rows, Columns>(
                         problem, slices);
     else
-        return cutlass_kernel<A, Operation, Space,
-                shape<Rows, Columns, A::terms>,
-                typename A::template warp<Rows, Columns>>::make(problem,
-                slices);
+        return bind<A, Operation, Space, shape<Rows, Columns, A::terms>,
+                typename A::template warp<Rows, Columns>>(problem, slices);
 }
 
 } // namespace gradnn::gpu::implicit_gemm

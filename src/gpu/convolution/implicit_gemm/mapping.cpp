@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/device/rounding.hpp"
 #include "kernel/problem_text.hpp"
@@ -25,10 +26,6 @@ constexpr int64_t most_bytes = int64_t {1} << 31;
 /// Positions of a window along an axis for which CUTLASS keeps a bit.
 constexpr int64_t longest_window = 32;
 
-constexpr int64_t filled(int64_t channels, data_type input) {
-    return round_up(channels, vector_of(input));
-}
-
 constexpr double share_of(int64_t part, int64_t whole) {
     return static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -46,16 +43,21 @@ struct dense_axis {
     int64_t size;
 };
 
-dense_axis plain(int64_t size, int64_t stride) {
-    return {{{size, stride}}, size};
+template <typename View>
+axis axis_of(const View &tensor, size_t i) {
+    return {tensor.dims[i], tensor.strides[i]};
 }
 
-/// `input` is the type of the kernel's inputs.
-dense_axis filled_axis(std::vector<axis> parts, data_type input) {
+/// Filled up to a multiple.
+dense_axis filled_axis(std::vector<axis> parts, int64_t multiple) {
     int64_t size = 1;
     for (const axis &part : parts)
         size *= part.size;
-    return {std::move(parts), filled(size, input)};
+    return {std::move(parts), round_up(size, multiple)};
+}
+
+dense_axis plain(const axis &of) {
+    return filled_axis({of}, 1);
 }
 
 /// The axes from the outermost to the innermost; at most six of the caller's
@@ -110,9 +112,7 @@ bool is_of_patches(const convolution_problem &problem) {
         if (count != 1 && problem.strides[i] != window) return false;
         if (window != 1 && problem.dilations[i] != 1) return false;
         // What no window meets would have to be filled with zeros.
-        if (problem.direction == convolution_direction::backward_data
-                && covered != size)
-            return false;
+        if (is_to_src(problem) && covered != size) return false;
         wide = wide || window != 1;
     }
     return wide;
@@ -126,13 +126,13 @@ std::vector<axis> window_axes(const convolution_problem &problem,
     return {channels, rows, columns};
 }
 
+/// Channels last, filled up to a multiple.
 convolution_operand data_operand(
-        const detail::tensor_view &data, data_type input, bool is_output) {
-    const auto axis_of
-            = [&](size_t i) { return plain(data.dims[i], data.strides[i]); };
+        const detail::tensor_view &data, int64_t multiple, bool is_output) {
+    const auto space = [&](size_t i) { return plain(axis_of(data, i)); };
     return operand_of(data.type,
-            {axis_of(0), axis_of(2), axis_of(3), axis_of(4),
-                    filled_axis({{data.dims[1], data.strides[1]}}, input)},
+            {space(0), space(2), space(3), space(4),
+                    filled_axis({axis_of(data, 1)}, multiple)},
             is_output);
 }
 
@@ -143,47 +143,34 @@ convolution_operand own_operand() {
     return made;
 }
 
-/// An output channels last, channels not filled up.
-convolution_operand dense_operand(const detail::tensor_view &data) {
-    const auto axis_of
-            = [&](size_t i) { return plain(data.dims[i], data.strides[i]); };
-    return operand_of(data.type,
-            {axis_of(0), axis_of(2), axis_of(3), axis_of(4), axis_of(1)}, true);
-}
-
 convolution_operand patches_operand(
-        const convolution_problem &problem, data_type input, bool is_output) {
+        const convolution_problem &problem, int64_t multiple, bool is_output) {
     const detail::tensor_view &src = problem.src;
-    const int64_t height = problem.weights.dims[4];
-    const int64_t width = problem.weights.dims[5];
+    const axis rows {problem.weights.dims[4], src.strides[3]};
+    const axis columns {problem.weights.dims[5], src.strides[4]};
     return operand_of(src.type,
-            {plain(src.dims[0], src.strides[0]), plain(1, 0),
-                    plain(problem.dst.dims[3], height * src.strides[3]),
-                    plain(problem.dst.dims[4], width * src.strides[4]),
-                    filled_axis(
-                            window_axes(problem, {src.dims[1], src.strides[1]},
-                                    {height, src.strides[3]},
-                                    {width, src.strides[4]}),
-                            input)},
+            {plain(axis_of(src, 0)), plain({1, 0}),
+                    plain({problem.dst.dims[3], rows.size * rows.stride}),
+                    plain({problem.dst.dims[4], columns.size * columns.stride}),
+                    filled_axis(window_axes(problem, axis_of(src, 1), rows,
+                                        columns),
+                            multiple)},
             is_output);
 }
 
 /// O, space, I, or with `turned` I, space, O.
 convolution_operand weights_operand(const convolution_problem &problem,
-        data_type input, bool patches, bool turned, bool is_output) {
-    const detail::weights_view &weights = problem.weights;
-    const auto of = [&](size_t i) {
-        return axis {weights.dims[i], weights.strides[i]};
-    };
+        int64_t multiple, bool patches, bool turned, bool is_output) {
+    const auto of = [&](size_t i) { return axis_of(problem.weights, i); };
     const auto space = [&](size_t i) {
-        return patches ? plain(1, 0) : plain(of(i).size, of(i).stride);
+        return plain(patches ? axis {1, 0} : of(i));
     };
-    const dense_axis outputs = filled_axis({of(1)}, input);
+    const dense_axis outputs = filled_axis({of(1)}, multiple);
     const dense_axis inputs
             = filled_axis(patches ? window_axes(problem, of(2), of(4), of(5))
                                   : std::vector {of(2)},
-                    input);
-    return operand_of(weights.type,
+                    multiple);
+    return operand_of(problem.weights.type,
             {turned ? inputs : outputs, space(3), space(4), space(5),
                     turned ? outputs : inputs},
             is_output);
@@ -261,7 +248,7 @@ std::optional<dense_mapping> mapping_as_given(
         const convolution_problem &problem, const element_types &types,
         std::string &refusal) {
     const size_t output = output_of(problem.direction);
-    const data_type input = types.input;
+    const int64_t vector = vector_of(types.input);
     refusal = reason_against_types(problem, types);
     if (!refusal.empty()) return std::nullopt;
     dense_mapping made;
@@ -288,14 +275,14 @@ std::optional<dense_mapping> mapping_as_given(
                     * problem.weights.dims[4] * problem.weights.dims[5]
                                    : problem.src.dims[1];
     const int64_t outputs = problem.dst.dims[1];
-    p.c = filled(inputs, input);
-    p.k = filled(outputs, input);
+    p.c = round_up(inputs, vector);
+    p.k = round_up(outputs, vector);
     p.space = has_depth(problem) ? 3 : 2;
     bool turned = false;
-    if (problem.direction == convolution_direction::backward_weights) {
+    if (is_of_weights(problem)) {
         p.operation = operation::weights;
         made.order = {2, 0, 1};
-    } else if (problem.direction == convolution_direction::backward_data) {
+    } else if (is_to_src(problem)) {
         made.order = {2, 1, 0};
         if (strided)
             p.operation = operation::strided_data;
@@ -312,14 +299,14 @@ std::optional<dense_mapping> mapping_as_given(
     }
     if (problem.direction == convolution_direction::forward)
         p.callers_terms = share_of(inputs, p.c);
-    else if (problem.direction == convolution_direction::backward_data)
+    else if (is_to_src(problem))
         p.callers_terms = share_of(outputs, strided ? p.k : p.c);
     refusal = reason_against(p);
     if (!refusal.empty()) return std::nullopt;
-    made.operands = {patches ? patches_operand(problem, input, output == 0)
-                             : data_operand(problem.src, input, output == 0),
-            weights_operand(problem, input, patches, turned, output == 1),
-            data_operand(problem.dst, input, output == 2)};
+    made.operands = {patches ? patches_operand(problem, vector, output == 0)
+                             : data_operand(problem.src, vector, output == 0),
+            weights_operand(problem, vector, patches, turned, output == 1),
+            data_operand(problem.dst, vector, output == 2)};
     return made;
 }
 
@@ -351,27 +338,25 @@ std::optional<dense_mapping> dense_mapping_of(
     auto less = mapping_as_given(*met, types, reason);
     if (!less) return made;
     refusal.clear();
-    if (output_of(problem.direction) == 0)
-        fill_with_zeros(less->operands[0], problem.src);
+    if (is_to_src(problem)) fill_with_zeros(less->operands[0], problem.src);
     return less;
 }
 
 std::optional<dense_mapping> products_mapping_of(
         const convolution_problem &problem, const element_types &types,
         bool in_place, std::string &refusal) {
-    const data_type input = types.input;
-    refusal = reason_against_types(problem, all_of(input));
+    const int64_t vector = vector_of(types.input);
+    refusal = reason_against_types(problem, all_of(types.input));
     if (!refusal.empty()) return std::nullopt;
     const auto &window = problem.weights.dims;
     dense_mapping made;
     dense_problem &p = made.problem;
     p.types = types;
     p.n = problem.dst.dims[0];
-    p.src[2] = p.dst[2]
-            = problem.dst.dims[2] * problem.dst.dims[3] * problem.dst.dims[4];
+    p.src[2] = p.dst[2] = positions_of(problem.dst);
     const int64_t outputs = problem.dst.dims[1];
-    p.c = filled(outputs, input);
-    p.k = filled(window[2] * window[3] * window[4] * window[5], input);
+    p.c = round_up(outputs, vector);
+    p.k = round_up(window[2] * window[3] * window[4] * window[5], vector);
     p.callers_terms = share_of(outputs, p.c);
     made.order = {2, 1, 0};
     dense_problem image = p;
@@ -381,19 +366,15 @@ std::optional<dense_mapping> products_mapping_of(
         refusal = "of an image " + refusal;
         return std::nullopt;
     }
-    const auto weights_axis = [&](size_t i) {
-        return axis {window[i], problem.weights.strides[i]};
-    };
-    const dense_axis one = plain(1, 0);
-    made.operands = {in_place ? own_operand() : dense_operand(problem.src),
-            operand_of(input,
-                    {filled_axis({weights_axis(3), weights_axis(4),
-                                         weights_axis(5), weights_axis(2)},
-                             input),
-                            one, one, one,
-                            filled_axis({weights_axis(1)}, input)},
+    const auto of = [&](size_t i) { return axis_of(problem.weights, i); };
+    const dense_axis one = plain({1, 0});
+    made.operands = {
+            in_place ? own_operand() : data_operand(problem.src, 1, true),
+            operand_of(types.input,
+                    {filled_axis({of(3), of(4), of(5), of(2)}, vector), one,
+                            one, one, filled_axis({of(1)}, vector)},
                     false),
-            data_operand(problem.dst, input, false)};
+            data_operand(problem.dst, vector, false)};
     return made;
 }
 

@@ -60,29 +60,27 @@ __global__ void __launch_bounds__(block) add_up(const sum_of<Output> *partials,
     pack<Output, size>::of(all).store(output + i * size);
 }
 
-template <typename Output>
-slices_sum make_sum(const char *kernel, int64_t elements, int slices) {
-    const int64_t vectors = elements / size_for<Output>;
-    const bool shared = slices >= fewest_shared;
-    const int columns = shared ? block / sharers : block;
-    return [=](const void *partials, void *output,
-                   const launch_stream &stream) {
-        // Blocks are below 2^23: a tensor has less than 2^31 bytes.
-        launch_early(kernel,
-                shared ? add_up<Output, sharers> : add_up<Output, 1>,
-                ceil_div(vectors, columns), block, 0, stream,
-                static_cast<const sum_of<Output> *>(partials), slices, vectors,
-                static_cast<Output *>(output));
-    };
-}
-
 } // namespace
 
 slices_sum sum_of_slices(
         const char *kernel, const dense_problem &problem, int slices) {
-    return with_float_type(problem.types.output, [&]<typename Output>() {
-        return make_sum<Output>(kernel, problem.output_elements(), slices);
-    });
+    return with_float_type(
+            problem.types.output, [&]<typename Output>() -> slices_sum {
+                const int64_t vectors
+                        = problem.output_elements() / size_for<Output>;
+                const bool shared = slices >= fewest_shared;
+                const int columns = shared ? block / sharers : block;
+                return [=](const void *partials, void *output,
+                               const launch_stream &stream) {
+                    // Blocks are below 2^23: a tensor has less than 2^31 bytes.
+                    launch_early(kernel,
+                            shared ? add_up<Output, sharers>
+                                   : add_up<Output, 1>,
+                            ceil_div(vectors, columns), block, 0, stream,
+                            static_cast<const sum_of<Output> *>(partials),
+                            slices, vectors, static_cast<Output *>(output));
+                };
+            });
 }
 
 } // namespace gradnn::gpu::implicit_gemm

@@ -11,15 +11,10 @@
 // OpMultiplyAddFastF32.
 #pragma once
 
-#include <cutlass/gemm/warp/default_mma_tensor_op_sm80.h>
-
 #include "gpu/convolution/implicit_gemm/kernel.cuh"
 #include "gpu/convolution/implicit_gemm/tf32x3_split.hpp"
 
 namespace gradnn::gpu::tf32x3 {
-
-/// The tag by which CUTLASS's templates are asked for it.
-struct exact_products {};
 
 template <typename Base>
 struct exact_mma : Base {
@@ -47,29 +42,14 @@ private:
     }
 };
 
-} // namespace gradnn::gpu::tf32x3
-
-template <typename WarpShape, typename InstructionShape, typename LayoutA,
-        typename LayoutB, typename LayoutC, int PartitionsK, bool RowMajor>
-struct cutlass::gemm::warp::DefaultMmaTensorOp<WarpShape, InstructionShape,
-        float, LayoutA, float, LayoutB, float, LayoutC,
-        gradnn::gpu::tf32x3::exact_products, PartitionsK, RowMajor> {
-    using Stock = DefaultMmaTensorOp<WarpShape, InstructionShape, float,
-            LayoutA, float, LayoutB, float, LayoutC, arch::OpMultiplyAddFastF32,
-            PartitionsK, RowMajor>;
-    using Policy = typename Stock::Policy;
-    using Type = gradnn::gpu::tf32x3::exact_mma<typename Stock::Type>;
-};
-
-namespace gradnn::gpu::tf32x3 {
-
 using implicit_gemm::shape;
 
 struct arithmetic {
     using element = float;
     using sums = float;
     using instruction = shape<16, 8, 8>;
-    using products = exact_products;
+    using products = implicit_gemm::changed_products<
+            cutlass::arch::OpMultiplyAddFastF32, exact_mma>;
     static constexpr int terms = 16;
     template <int Rows, int Columns>
     using warp = shape<Rows * Columns >= 64 * 128 ? 64 : 32, 32, terms>;

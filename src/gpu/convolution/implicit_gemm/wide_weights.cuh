@@ -11,36 +11,14 @@
 // OpMultiplyAddFastF32.
 #pragma once
 
-#include <cutlass/gemm/warp/default_mma_tensor_op.h>
-
 #include "gpu/convolution/implicit_gemm/kernel.cuh"
 
 namespace gradnn::gpu::wide_weights {
-
-/// The tag by which CUTLASS's templates are asked for it.
-struct staged_products {};
 
 template <typename Base>
 struct staged_mma : Base {
     using MathOperator = cutlass::arch::OpMultiplyAddFastF32;
 };
-
-} // namespace gradnn::gpu::wide_weights
-
-template <typename WarpShape, typename InstructionShape, typename Element,
-        typename LayoutA, typename LayoutB, typename LayoutC, int PartitionsK,
-        bool RowMajor>
-struct cutlass::gemm::warp::DefaultMmaTensorOp<WarpShape, InstructionShape,
-        Element, LayoutA, Element, LayoutB, float, LayoutC,
-        gradnn::gpu::wide_weights::staged_products, PartitionsK, RowMajor> {
-    using Stock = DefaultMmaTensorOp<WarpShape, InstructionShape, Element,
-            LayoutA, Element, LayoutB, float, LayoutC, arch::OpMultiplyAdd,
-            PartitionsK, RowMajor>;
-    using Policy = typename Stock::Policy;
-    using Type = gradnn::gpu::wide_weights::staged_mma<typename Stock::Type>;
-};
-
-namespace gradnn::gpu::wide_weights {
 
 using implicit_gemm::shape;
 
@@ -49,7 +27,9 @@ struct arithmetic_of {
     using element = Element;
     using sums = float;
     using instruction = shape<16, 8, 16>;
-    using products = staged_products;
+    using products
+            = implicit_gemm::changed_products<cutlass::arch::OpMultiplyAdd,
+                    staged_mma>;
     static constexpr int terms = 64;
     template <int Rows, int Columns>
     using warp = shape<Rows == 128 ? 64 : 32, 32, terms>;

@@ -260,32 +260,28 @@ __global__ void __launch_bounds__(data_threads(sizeof(Type)), 2)
     }
 }
 
-template <typename Type, bool planes>
-launcher data_launcher(const problem_shape &shape) {
-    constexpr int threads = data_threads(sizeof(Type));
-    const int64_t count = gathered_weights(shape);
-    const uint32_t slots = threads / static_cast<uint32_t>(shape.lanes);
-    const int64_t blocks
-            = int64_t {ceil_div(shape.items, slots)} * shape.unit_tiles;
-    return [=](const tensor_pointers &at, const launch_stream &stream) {
-        launch_early("convolution.gpu_narrow_groups (weights)",
-                narrow_gather_kernel<Type, planes>,
-                ceil_div(count, gather_threads), gather_threads, 0, stream,
-                at.weights, at.workspace, shape, count);
-        launch_early("convolution.gpu_narrow_groups",
-                narrow_data_kernel<Type, planes>, blocks, threads, 0, stream,
-                at.read(shape.to_src), at.workspace, at.weights,
-                at.written(shape.to_src), shape);
-    };
-}
-
 } // namespace
 
 launcher data_launcher(const detail::convolution_problem &problem,
         const problem_shape &shape) {
-    return with_float_type(problem.src.type, [&]<typename Type>() {
-        return shape.planes ? data_launcher<Type, true>(shape)
-                            : data_launcher<Type, false>(shape);
+    return with_float_type(problem.src.type, [&]<typename Type>() -> launcher {
+        auto *const gather = shape.planes ? narrow_gather_kernel<Type, true>
+                                          : narrow_gather_kernel<Type, false>;
+        auto *const kernel = shape.planes ? narrow_data_kernel<Type, true>
+                                          : narrow_data_kernel<Type, false>;
+        constexpr int threads = data_threads(sizeof(Type));
+        const int64_t count = gathered_weights(shape);
+        const uint32_t slots = threads / static_cast<uint32_t>(shape.lanes);
+        const int64_t blocks
+                = int64_t {ceil_div(shape.items, slots)} * shape.unit_tiles;
+        return [=](const tensor_pointers &at, const launch_stream &stream) {
+            launch_early("convolution.gpu_narrow_groups (weights)", gather,
+                    ceil_div(count, gather_threads), gather_threads, 0, stream,
+                    at.weights, at.workspace, shape, count);
+            launch_early("convolution.gpu_narrow_groups", kernel, blocks,
+                    threads, 0, stream, at.read(shape.to_src), at.workspace,
+                    at.weights, at.written(shape.to_src), shape);
+        };
     });
 }
 

@@ -28,7 +28,6 @@ namespace gradnn::gpu::narrow_groups {
 
 namespace {
 
-using detail::convolution_direction;
 using detail::data_type;
 using detail::size_of;
 using detail::tensor_view;
@@ -138,6 +137,12 @@ int lanes_of(int units) {
     return lanes;
 }
 
+/// Runs of one unit.
+int64_t items_of(const problem_shape &shape, int64_t images) {
+    return images * shape.axes[0].written * shape.axes[1].written * shape.phases
+            * shape.by_groups.by;
+}
+
 /// Parts, of so many blocks each, that fill so many places: a few times, where once
 /// would leave many of them empty.
 int64_t fill_of(int64_t places, int64_t blocks) {
@@ -155,156 +160,110 @@ int64_t fill_of(int64_t places, int64_t blocks) {
     return best;
 }
 
-class groups_plan final : public staged_convolution {
-public:
-    groups_plan(const convolution_problem &seen, bool planes,
-            const std::array<convolution_operand, 3> &operands, size_t output,
-            const device_properties &device)
-        : staged_convolution({operands[0], operands[1], operands[2], output}),
-          type_(seen.src.type),
-          direction_(seen.direction) {
-        set_shape(seen, planes);
-        if (of_weights()) {
-            cut(seen, device);
-            launch_ = weights_launcher(seen, shape_, parts_);
-            own_bytes_ = partial_weights_bytes(seen, parts_.parts);
-        } else {
-            launch_ = data_launcher(seen, shape_);
-            own_bytes_ = static_cast<size_t>(gathered_weights(shape_)
-                    * (type_ == data_type::f64 ? 8 : 4));
-        }
+problem_shape shape_of(const convolution_problem &problem, bool planes) {
+    problem_shape shape;
+    const bool to_src = is_to_src(problem);
+    const tensor_view &read = to_src ? problem.dst : problem.src;
+    const tensor_view &written = to_src ? problem.src : problem.dst;
+    const auto &weights = problem.weights;
+    shape.planes = planes;
+    shape.to_src = to_src;
+    const size_t read_axis = to_src ? 1 : 2;
+    const size_t written_axis = to_src ? 2 : 1;
+    shape.read = chunks_of(read, weights.dims[0], weights.dims[read_axis]);
+    shape.written
+            = chunks_of(written, weights.dims[0], weights.dims[written_axis]);
+    shape.weights_strides[0] = weights.strides[0];
+    shape.weights_strides[1] = weights.strides[written_axis];
+    shape.weights_strides[2] = weights.strides[read_axis];
+    std::copy_n(read.strides.begin(), 2, shape.read_strides);
+    std::copy_n(written.strides.begin(), 2, shape.written_strides);
+    const std::array<size_t, 3> axes = axes_of(planes);
+    for (size_t i = 0; i < 3; ++i) {
+        shape.axes[i] = axis_of(problem, axes[i], to_src);
+        shape.read_strides[i + 2] = read.strides[axes[i] + 2];
+        shape.written_strides[i + 2] = written.strides[axes[i] + 2];
+        shape.weights_strides[i + 3] = weights.strides[axes[i] + 3];
     }
+    shape.units = static_cast<int>(weights.dims[0]) * shape.written.chunks
+            * (is_of_weights(problem) ? shape.read.chunks : 1);
+    shape.lanes = planes ? 1 : lanes_of(shape.units);
+    shape.unit_tiles = ceil_div(shape.units, shape.lanes);
+    const window_axis &along = shape.axes[2];
+    shape.run_step = to_src ? along.stride : 1;
+    shape.run_move = to_src ? 1 : along.stride;
+    shape.phases = std::min(shape.run_step, along.written);
+    const int groups
+            = ceil_div(ceil_div(along.written, shape.run_step), run_positions);
+    shape.by_down = exact_divider(shape.axes[1].written);
+    shape.by_groups = exact_divider(groups);
+    shape.by_phases = exact_divider(shape.phases);
+    shape.by_deep = exact_divider(shape.axes[0].written);
+    shape.by_lanes = exact_divider(shape.lanes);
+    shape.by_tiles = exact_divider(shape.unit_tiles);
+    shape.items = static_cast<uint32_t>(items_of(shape, read.dims[0]));
+    return shape;
+}
 
-    /// Why it cannot be done after all; empty where it can.
-    std::string refusal() const {
-        constexpr int64_t most = std::numeric_limits<int32_t>::max();
-        const int64_t slots = (of_weights() ? 32 : data_threads(size_of(type_)))
-                / shape_.lanes;
-        const int64_t blocks = of_weights()
-                ? int64_t {parts_.parts} * parts_.job_blocks
-                : ceil_div(items_, slots);
-        const int64_t weights
-                = of_weights() ? parts_.weights : gathered_weights(shape_);
-        if (items_ > most - slots || blocks > most / shape_.unit_tiles
-                || weights > most)
-            return text("takes fewer than 2^31 tiles and weights, given ",
-                    items_, " tiles and ", weights, " weights");
-        for (const int64_t stride :
-                {shape_.read_strides[4], shape_.written_strides[4]})
-            if (stride * size_of(type_) > most / shape_.run_move)
-                return text("takes neighbouring positions less than 2^31 bytes "
-                            "apart, given a stride of ",
-                        stride);
-        return {};
-    }
+weights_parts cut(const convolution_problem &problem,
+        const problem_shape &shape, int64_t items,
+        const device_properties &device) {
+    weights_parts parts;
+    const bool f64 = problem.src.type == data_type::f64;
+    const window_axis &along = shape.axes[2];
+    parts.taps = along.kernel > 1 && along.dilation == 1 && along.stride <= 2
+            ? 3
+            : 1;
+    parts.chunks = ceil_div(along.kernel, parts.taps);
+    parts.jobs = shape.axes[0].kernel * shape.axes[1].kernel * parts.chunks;
+    parts.job_blocks = ceil_div(parts.jobs, weights_warps);
+    parts.block_jobs = ceil_div(parts.jobs, parts.job_blocks);
+    const auto &weights = problem.weights.dims;
+    const std::array<int64_t, 3> numbers {
+            weights[4] * weights[5], weights[5], 1};
+    for (size_t i = 0; i < 3; ++i)
+        parts.tap_numbers[i]
+                = static_cast<int>(numbers[axes_of(shape.planes)[i]]);
+    parts.window = static_cast<int>(weights[3] * numbers[0]);
+    parts.channels = static_cast<int>(weights[0] * weights[1]);
+    parts.weights = weights[2] * parts.window * parts.channels;
+    const int64_t runs = ceil_div(items, 32 / shape.lanes);
+    // Not a block more than there is place for.
+    const int64_t resident = f64
+            ? device.sm.blocks_held(32 * parts.block_jobs, f64_registers, 0)
+            : weights_blocks(size_of(problem.src.type));
+    const int64_t fill = fill_of(device.multiprocessors * resident,
+            int64_t {parts.job_blocks} * shape.unit_tiles);
+    const int64_t least = ceil_div(
+            runs * run_positions, f64 ? longest_f64_chain : longest_chain);
+    parts.parts = static_cast<uint32_t>(
+            std::clamp<int64_t>(std::max(fill, least), 1, runs));
+    return parts;
+}
 
-    std::string backend() const override {
-        const std::string copies = operands().copies();
-        return copies.empty() ? "CUDA"
-                              : text("CUDA (", copies, shared_copies(), ")");
-    }
-
-private:
-    bool of_weights() const {
-        return direction_ == convolution_direction::backward_weights;
-    }
-
-    size_t own_bytes() const override { return own_bytes_; }
-
-    void run(const operand_data &data, std::byte *own,
-            const launch_stream &stream) const override {
-        launch_({data[0], data[1], data[2], own}, stream);
-    }
-
-    void set_shape(const convolution_problem &problem, bool planes) {
-        problem_shape &shape = shape_;
-        const bool to_src = direction_ == convolution_direction::backward_data;
-        const tensor_view &read = to_src ? problem.dst : problem.src;
-        const tensor_view &written = to_src ? problem.src : problem.dst;
-        const auto &weights = problem.weights;
-        shape.planes = planes;
-        shape.to_src = to_src;
-        const size_t read_axis = to_src ? 1 : 2;
-        const size_t written_axis = to_src ? 2 : 1;
-        shape.read = chunks_of(read, weights.dims[0], weights.dims[read_axis]);
-        shape.written = chunks_of(
-                written, weights.dims[0], weights.dims[written_axis]);
-        shape.weights_strides[0] = weights.strides[0];
-        shape.weights_strides[1] = weights.strides[written_axis];
-        shape.weights_strides[2] = weights.strides[read_axis];
-        std::copy_n(read.strides.begin(), 2, shape.read_strides);
-        std::copy_n(written.strides.begin(), 2, shape.written_strides);
-        const std::array<size_t, 3> axes = axes_of(planes);
-        for (size_t i = 0; i < 3; ++i) {
-            shape.axes[i] = axis_of(problem, axes[i], to_src);
-            shape.read_strides[i + 2] = read.strides[axes[i] + 2];
-            shape.written_strides[i + 2] = written.strides[axes[i] + 2];
-            shape.weights_strides[i + 3] = weights.strides[axes[i] + 3];
-        }
-        shape.units = static_cast<int>(weights.dims[0]) * shape.written.chunks
-                * (of_weights() ? shape.read.chunks : 1);
-        shape.lanes = planes ? 1 : lanes_of(shape.units);
-        shape.unit_tiles = ceil_div(shape.units, shape.lanes);
-        const window_axis &along = shape.axes[2];
-        shape.run_step = to_src ? along.stride : 1;
-        shape.run_move = to_src ? 1 : along.stride;
-        shape.phases = std::min(shape.run_step, along.written);
-        const int groups = ceil_div(
-                ceil_div(along.written, shape.run_step), run_positions);
-        items_ = read.dims[0] * shape.axes[0].written * shape.axes[1].written
-                * shape.phases * groups;
-        shape.items = static_cast<uint32_t>(items_);
-        shape.by_down = exact_divider(shape.axes[1].written);
-        shape.by_groups = exact_divider(groups);
-        shape.by_phases = exact_divider(shape.phases);
-        shape.by_deep = exact_divider(shape.axes[0].written);
-        shape.by_lanes = exact_divider(shape.lanes);
-        shape.by_tiles = exact_divider(shape.unit_tiles);
-    }
-
-    void cut(const convolution_problem &problem,
-            const device_properties &device) {
-        const window_axis &along = shape_.axes[2];
-        parts_.taps
-                = along.kernel > 1 && along.dilation == 1 && along.stride <= 2
-                ? 3
-                : 1;
-        parts_.chunks = ceil_div(along.kernel, parts_.taps);
-        parts_.jobs
-                = shape_.axes[0].kernel * shape_.axes[1].kernel * parts_.chunks;
-        parts_.job_blocks = ceil_div(parts_.jobs, weights_warps);
-        parts_.block_jobs = ceil_div(parts_.jobs, parts_.job_blocks);
-        const auto &weights = problem.weights.dims;
-        const std::array<int64_t, 3> numbers {
-                weights[4] * weights[5], weights[5], 1};
-        for (size_t i = 0; i < 3; ++i)
-            parts_.tap_numbers[i]
-                    = static_cast<int>(numbers[axes_of(shape_.planes)[i]]);
-        parts_.window = static_cast<int>(weights[3] * numbers[0]);
-        parts_.channels = static_cast<int>(weights[0] * weights[1]);
-        parts_.weights = weights[2] * parts_.window * parts_.channels;
-        const int64_t runs = ceil_div(items_, 32 / shape_.lanes);
-        // Not a block more than there is place for.
-        const int64_t resident = type_ == data_type::f64
-                ? device.sm.blocks_held(
-                        32 * parts_.block_jobs, f64_registers, 0)
-                : weights_blocks(size_of(type_));
-        const int64_t fill = fill_of(device.multiprocessors * resident,
-                int64_t {parts_.job_blocks} * shape_.unit_tiles);
-        const int64_t least = ceil_div(runs * run_positions,
-                type_ == data_type::f64 ? longest_f64_chain : longest_chain);
-        parts_.parts = static_cast<uint32_t>(
-                std::clamp<int64_t>(std::max(fill, least), 1, runs));
-    }
-
-    data_type type_;
-    convolution_direction direction_;
-    problem_shape shape_;
-    weights_parts parts_;
-    launcher launch_;
-    size_t own_bytes_ = 0;
-    int64_t items_ = 0;
-};
+/// Why it cannot be done as it is cut; empty where it can.
+std::string reason_against(const convolution_problem &problem,
+        const problem_shape &shape, int64_t items, const weights_parts &parts) {
+    constexpr int64_t most = std::numeric_limits<int32_t>::max();
+    const bool of_weights = is_of_weights(problem);
+    const int64_t bytes = size_of(problem.src.type);
+    const int64_t slots = (of_weights ? 32 : data_threads(bytes)) / shape.lanes;
+    const int64_t blocks = of_weights ? int64_t {parts.parts} * parts.job_blocks
+                                      : ceil_div(items, slots);
+    const int64_t weights
+            = of_weights ? parts.weights : gathered_weights(shape);
+    if (items > most - slots || blocks > most / shape.unit_tiles
+            || weights > most)
+        return text("takes fewer than 2^31 tiles and weights, given ", items,
+                " tiles and ", weights, " weights");
+    for (const int64_t stride :
+            {shape.read_strides[4], shape.written_strides[4]})
+        if (stride * bytes > most / shape.run_move)
+            return text("takes neighbouring positions less than 2^31 bytes "
+                        "apart, given a stride of ",
+                    stride);
+    return {};
+}
 
 /// Whether a thread's positions are along H: rows without gaps, and not so few
 /// of them, or columns, that most of a thread or a warp would have nothing to
@@ -333,10 +292,8 @@ std::string reason_against(const convolution_problem &problem) {
             return "takes less than 2^26 groups times taps; " + given(problem);
         window *= weights[i + 3];
     }
-    const bool to_src = is_to_src(problem);
-    const int64_t chain = window / weights[0] * weights[to_src ? 1 : 2];
-    if (problem.direction != convolution_direction::backward_weights
-            && chain > longest_data_chain)
+    const int64_t chain = terms_of_data(problem);
+    if (!is_of_weights(problem) && chain > longest_data_chain)
         return text("takes sums of at most ", longest_data_chain,
                 " terms, given ", chain);
     if (problem.src.dims[0] > most_points)
@@ -380,12 +337,31 @@ plan_or_refusal make(
             data_operand(seen.src, output == 0),
             operand_of(problem.weights, seen.weights, output == 1),
             data_operand(seen.dst, output == 2)};
-    auto plan = std::make_unique<groups_plan>(seen, planes, operands, output,
-            properties_of(static_cast<int>(options.device)));
-    const std::string refusal = plan->refusal();
+    const problem_shape shape = shape_of(seen, planes);
+    const int64_t items = items_of(shape, seen.src.dims[0]);
+    weights_parts parts;
+    if (is_of_weights(seen))
+        parts = cut(seen, shape, items,
+                properties_of(static_cast<int>(options.device)));
+    const std::string refusal = reason_against(seen, shape, items, parts);
     if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
+    const launcher launch = is_of_weights(seen)
+            ? weights_launcher(seen, shape, parts)
+            : data_launcher(seen, shape);
+    const int64_t sum_bytes = seen.src.type == data_type::f64 ? 8 : 4;
+    const size_t own_bytes = is_of_weights(seen)
+            ? partial_weights_bytes(seen, parts.parts)
+            : static_cast<size_t>(gathered_weights(shape) * sum_bytes);
+    const auto launches = [launch](const operand_data &data, std::byte *own,
+                                  const launch_stream &stream) {
+        launch({data[0], data[1], data[2], own}, stream);
+    };
     return within_workspace_limit(
-            std::move(plan), options, "its copies and sums");
+            std::make_unique<staged_convolution>(
+                    convolution_operands {
+                            operands[0], operands[1], operands[2], output},
+                    own_bytes, launches, "CUDA"),
+            options, "its copies and sums");
 }
 
 } // namespace gradnn::gpu::narrow_groups

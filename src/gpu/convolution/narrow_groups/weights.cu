@@ -150,38 +150,32 @@ __global__ void __launch_bounds__(32 * weights_warps,
         }
 }
 
-/// The two launches, of the parts' sums and of their sum.
-template <typename Type>
-launcher weights_launcher(const detail::convolution_problem &problem,
-        const problem_shape &shape, const weights_parts &parts) {
-    const auto of_layout = [&]<bool planes>() {
-        if (parts.taps != 3) return narrow_weights_kernel<Type, planes, 1, 1>;
-        return shape.axes[2].stride == 1
-                ? narrow_weights_kernel<Type, planes, 3, 1>
-                : narrow_weights_kernel<Type, planes, 3, 2>;
-    };
-    auto *const kernel = shape.planes ? of_layout.template operator()<true>()
-                                      : of_layout.template operator()<false>();
-    const int64_t blocks
-            = int64_t {parts.parts} * parts.job_blocks * shape.unit_tiles;
-    return [=,
-                   add = weights_sum_launcher(
-                           "convolution.gpu_narrow_groups (parts)", problem,
-                           parts.parts, true)](
-                   const tensor_pointers &at, const launch_stream &stream) {
-        launch_early("convolution.gpu_narrow_groups", kernel, blocks,
-                32 * parts.block_jobs, 0, stream, at.src, at.dst, at.workspace,
-                shape, parts);
-        add(at, stream);
-    };
-}
-
 } // namespace
 
 launcher weights_launcher(const detail::convolution_problem &problem,
         const problem_shape &shape, const weights_parts &parts) {
-    return with_float_type(problem.src.type, [&]<typename Type>() {
-        return weights_launcher<Type>(problem, shape, parts);
+    const launcher add
+            = weights_sum_launcher("convolution.gpu_narrow_groups (parts)",
+                    problem, parts.parts, true);
+    const int64_t blocks
+            = int64_t {parts.parts} * parts.job_blocks * shape.unit_tiles;
+    return with_float_type(problem.src.type, [&]<typename Type>() -> launcher {
+        const auto of_layout = [&]<bool planes>() {
+            if (parts.taps != 3)
+                return narrow_weights_kernel<Type, planes, 1, 1>;
+            return shape.axes[2].stride == 1
+                    ? narrow_weights_kernel<Type, planes, 3, 1>
+                    : narrow_weights_kernel<Type, planes, 3, 2>;
+        };
+        auto *const kernel = shape.planes
+                ? of_layout.template operator()<true>()
+                : of_layout.template operator()<false>();
+        return [=](const tensor_pointers &at, const launch_stream &stream) {
+            launch_early("convolution.gpu_narrow_groups", kernel, blocks,
+                    32 * parts.block_jobs, 0, stream, at.src, at.dst,
+                    at.workspace, shape, parts);
+            add(at, stream);
+        };
     });
 }
 

@@ -1,17 +1,17 @@
 // convolution.gpu_pointwise: which problems, and the plan. The kernels: data.cuh and
 // weights.cuh; how a problem is cut: shape.hpp.
 #include <algorithm>
-#include <memory>
 #include <string>
 
 #include "base/text.hpp"
+#include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/pointwise/data.cuh"
 #include "gpu/convolution/pointwise/weights.cuh"
 #include "gpu/convolution/weights_sum.hpp"
 #include "gpu/device/constants.hpp"
-#include "gpu/runtime/kernel_plan.hpp"
+#include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/with_type.hpp"
 #include "kernel/problem_text.hpp"
 
@@ -19,7 +19,6 @@ namespace gradnn::gpu::pointwise {
 
 namespace {
 
-using detail::convolution_direction;
 using detail::data_type;
 
 /// Calls body.template operator()<Type, planes, number>().
@@ -45,8 +44,7 @@ plan_or_refusal make(
     const auto shape = describe(problem, why);
     if (!shape) return plan_or_refusal::refuse(why);
     const auto device = static_cast<int>(options.device);
-    const bool of_weights
-            = problem.direction == convolution_direction::backward_weights;
+    const bool of_weights = is_of_weights(problem);
     const int64_t bytes = of_weights ? weights_shared_bytes(*shape)
                                      : data_shared_bytes(*shape);
     const device_properties &properties = properties_of(device);
@@ -89,11 +87,10 @@ plan_or_refusal make(
                             ceil_div(shape->tiles, int64_t {warps}));
                 });
     }
-    const auto launches = [=, of = *shape](std::span<void *const> args,
-                                  std::byte *workspace,
+    const auto launches = [=, of = *shape](const tensor_pointers &at,
                                   const launch_stream &stream) {
-        void *const first = args[of.first_is_dst ? 2 : 0];
-        void *const second = args[of.first_is_dst ? 0 : 2];
+        void *const first = at.read(of.first_is_dst).data;
+        void *const second = at.written(of.first_is_dst).data;
         problem_shape given = of; // for tensors that begin there
         const auto narrow = [](operand &tensor, const void *pointer) {
             while (!is_aligned(pointer, static_cast<size_t>(tensor.vector) * 2))
@@ -103,14 +100,12 @@ plan_or_refusal make(
         narrow(given.second, second);
         launch_early("convolution.gpu_pointwise", kernel, blocks, 32 * warps,
                 static_cast<size_t>(bytes), stream, first,
-                of_weights ? second : args[1], of_weights ? workspace : second,
-                given);
-        if (of_weights)
-            add_parts({args[0], args[1], args[2], workspace}, stream);
+                of_weights ? second : at.weights.data,
+                of_weights ? at.workspace.data : second, given);
+        if (of_weights) add_parts(at, stream);
     };
     return within_workspace_limit(
-            std::make_unique<launched_plan>(launches, partial_bytes), options,
-            "its sums");
+            plan_of(launches, partial_bytes), options, "its sums");
 }
 
 } // namespace gradnn::gpu::pointwise

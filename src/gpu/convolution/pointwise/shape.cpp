@@ -1,6 +1,7 @@
 #include "gpu/convolution/pointwise/shape.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <initializer_list>
 #include <string_view>
 
@@ -9,7 +10,6 @@
 
 namespace gradnn::gpu::pointwise {
 
-using detail::convolution_direction;
 using detail::convolution_problem;
 using detail::data_type;
 using detail::size_of;
@@ -17,23 +17,10 @@ using detail::tensor_view;
 
 namespace {
 
-/// Whether the axes follow each other without gaps, from `next` elements on.
-bool are_dense(const tensor_view &tensor, std::initializer_list<size_t> axes,
-        int64_t next) {
-    for (const size_t axis : axes) {
-        if (tensor.dims[axis] != 1 && tensor.strides[axis] != next)
-            return false;
-        next *= tensor.dims[axis];
-    }
-    return true;
-}
-
-bool are_planes(const tensor_view &tensor) {
-    return are_dense(tensor, {4, 3, 2}, 1);
-}
-
-bool are_pixels(const tensor_view &tensor) {
-    return are_dense(tensor, {1, 4, 3, 2, 0}, 1);
+/// The power of two that is not below a / b.
+int shares_of(int a, int b) {
+    return static_cast<int>(
+            std::bit_ceil(static_cast<unsigned>(ceil_div(a, b))));
 }
 
 operand operand_of(const tensor_view &tensor, bool planes) {
@@ -46,25 +33,18 @@ operand operand_of(const tensor_view &tensor, bool planes) {
     of.image = stride(0);
     of.channel = stride(1);
     of.elements = (tensor.dims[0] - 1) * of.image
-            + (tensor.dims[1] - 1) * of.channel
-            + tensor.dims[2] * tensor.dims[3] * tensor.dims[4];
+            + (tensor.dims[1] - 1) * of.channel + positions_of(tensor);
     return of;
 }
 
 } // namespace
 
 int steps_of(const problem_shape &shape) {
-    int steps = 1;
-    while (steps * product_terms < shape.first.channels)
-        steps *= 2;
-    return steps;
+    return shares_of(shape.first.channels, product_terms);
 }
 
 int row_tiles_of(const problem_shape &shape) {
-    int tiles = 1;
-    while (tiles * product_rows < shape.first.channels)
-        tiles *= 2;
-    return tiles;
+    return shares_of(shape.first.channels, product_rows);
 }
 
 int64_t data_shared_bytes(const problem_shape &shape) {
@@ -125,19 +105,17 @@ std::optional<problem_shape> describe(
     if (narrow > most_narrow || wide > most_wide)
         return refuse("at most 64 channels of one tensor and 256 of the other");
     problem_shape shape;
-    if (are_pixels(src) && are_pixels(dst))
-        shape.planes = false;
-    else if (are_planes(src) && are_planes(dst))
-        shape.planes = true;
-    else
+    const auto both_are = [&](std::initializer_list<size_t> axes) {
+        return are_dense(src, axes) && are_dense(dst, axes);
+    };
+    shape.planes = !both_are({1, 4, 3, 2, 0}); // else pixels
+    if (shape.planes && !both_are({4, 3, 2}))
         return refuse("src and dst both dense NXC, or both NCX with dense "
                       "planes");
 
-    const bool of_weights
-            = direction == convolution_direction::backward_weights;
-    shape.first_is_dst = of_weights
-            ? dst.dims[1] <= src.dims[1]
-            : direction == convolution_direction::backward_data;
+    const bool of_weights = is_of_weights(problem);
+    shape.first_is_dst
+            = of_weights ? dst.dims[1] <= src.dims[1] : is_to_src(problem);
     shape.first = operand_of(shape.first_is_dst ? dst : src, shape.planes);
     shape.second = operand_of(shape.first_is_dst ? src : dst, shape.planes);
     if (of_weights
@@ -148,7 +126,7 @@ std::optional<problem_shape> describe(
     shape.weights_strides[0] = weights.strides[shape.first_is_dst ? 2 : 1];
     shape.weights_strides[1] = weights.strides[shape.first_is_dst ? 1 : 2];
     int64_t images = src.dims[0];
-    shape.positions = src.dims[2] * src.dims[3] * src.dims[4];
+    shape.positions = positions_of(src);
     // With fewer positions most of a tile would be empty.
     constexpr int64_t fewest_positions = 16;
     if (shape.planes && shape.positions < fewest_positions)
