@@ -46,47 +46,37 @@ shape arrange(const strided_copy &problem);
 /// written; false where they are not all between the rows of axis 0.
 bool fill_gaps(shape &of, int64_t elements);
 
-/// A rectangle of cells shared out among the threads of a block.
-/// Neighbouring threads have neighbouring cells of a row, and a thread stays in a few
-/// columns: it has (x + i * x_step, y + j * y_step).
-struct shared_out {
-    exact_divider x_step;
-    int32_t y_step = 1;
-
-    shared_out() = default;
-    shared_out(int64_t width, int64_t threads)
-        : x_step(std::min(width, threads)),
-          y_step(static_cast<int32_t>(threads / x_step.by)) {}
-};
-
-/// The first cell of a thread; x is beyond any rectangle where it has none.
-struct cells_of_thread {
-    int x, y;
-
-    __host__ __device__ cells_of_thread(
-            const shared_out &cells, unsigned thread)
-        : y(static_cast<int>(cells.x_step.quotient(thread))) {
-        constexpr int beyond = 1 << 28;
-        const auto across = static_cast<unsigned>(y) * cells.x_step.by;
-        x = y < cells.y_step ? static_cast<int>(thread - across) : beyond;
-    }
-};
-
 /// Lines of a tile, which are numbered along axis 0 (rows) or 1 (columns), then along
-/// axis 2, shared out among the threads: how a thread gets to its next one.
+/// axis 2, shared out among the threads of a block: neighbouring threads have neighbouring
+/// words, of one element or two, of a line, and a thread has the same word of every
+/// `lines`th line.
 struct line_steps {
-    shared_out
-            cells; ///< of words, one element or two, along a line, and of lines
+    exact_divider words; ///< by the words of a line, or the threads
+    int lines = 1; ///< to a thread's next one
     exact_divider dim; ///< by the lines along the first of the axes
     int along = 0; ///< steps along it, which may lead beyond its end once,
     int next = 0; ///< and along axis 2
 
     line_steps() = default;
-    line_steps(int words, int lines)
-        : cells(words, threads),
-          dim(lines),
-          along(cells.y_step % lines),
-          next(cells.y_step / lines) {}
+    line_steps(int line_words, int dim_lines)
+        : words(std::min(line_words, threads)),
+          lines(threads / static_cast<int>(words.by)),
+          dim(dim_lines),
+          along(lines % dim_lines),
+          next(lines / dim_lines) {}
+};
+
+/// The word and the line that a thread has first; the word is beyond any line where it has
+/// none.
+struct word_of_thread {
+    int word, line;
+
+    __host__ __device__ word_of_thread(const line_steps &steps, unsigned thread)
+        : line(static_cast<int>(steps.words.quotient(thread))) {
+        constexpr int beyond = 1 << 28;
+        const auto before = static_cast<unsigned>(line) * steps.words.by;
+        word = line < steps.lines ? static_cast<int>(thread - before) : beyond;
+    }
 };
 
 /// Tiles of the first three axes of a transposed copy, in shared memory a row of

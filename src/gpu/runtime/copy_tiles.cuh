@@ -91,7 +91,7 @@ struct line_walk {
         at = first - turn * dim;
         offset = at * offset_along + turn * offset_next;
         place = at * place_along + turn * place_next;
-        const int step = flat ? steps.cells.y_step : steps.along;
+        const int step = flat ? steps.lines : steps.along;
         const int next_step = flat ? 0 : steps.next;
         step_ = step * offset_along + next_step * offset_next;
         wrap_ = offset_next - dim * offset_along;
@@ -100,7 +100,7 @@ struct line_walk {
     }
 
     __device__ void go_on(const line_steps &steps) {
-        number += steps.cells.y_step;
+        number += steps.lines;
         offset += step_;
         place += place_step_;
         if constexpr (!flat) {
@@ -128,15 +128,15 @@ __device__ void move_tiles(
     using stores = unit<Mover, store_width>;
     extern __shared__ uint4 copy_shared[];
     auto *const staged = reinterpret_cast<value *>(copy_shared);
-    const cells_of_thread load(tiles.rows.cells, threadIdx.x);
-    const cells_of_thread store(tiles.columns.cells, threadIdx.x);
+    const word_of_thread load(tiles.rows, threadIdx.x);
+    const word_of_thread store(tiles.columns, threadIdx.x);
     // Their first elements along the lines.
-    const int x_1 = load_width * load.x;
-    const int x_0 = store_width * store.x;
+    const int x_1 = load_width * load.word;
+    const int x_0 = store_width * store.word;
     const int plane = tiles.dims[0] * tiles.pitch;
-    const line_walk<Offset, flat> first_row(tiles.rows, load.y,
+    const line_walk<Offset, flat> first_row(tiles.rows, load.line,
             of.src_strides[0], of.src_strides[2], tiles.pitch, plane);
-    const line_walk<Offset, flat> first_column(tiles.columns, store.y,
+    const line_walk<Offset, flat> first_column(tiles.columns, store.line,
             of.dst_strides[1], of.dst_strides[2], 1, plane);
     for (int64_t number = blockIdx.x; number < tiles.count;
             number += gridDim.x) {

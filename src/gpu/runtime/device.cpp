@@ -1,7 +1,8 @@
 #include "gpu/runtime/device.hpp"
 
-#include <memory>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include <gradnn/status.hpp>
 
@@ -98,7 +99,7 @@ std::string no_device_reason() {
 
 const device_properties &properties_of(int device) {
     static std::mutex mutex;
-    static std::vector<std::unique_ptr<device_properties>> known(
+    static std::vector<std::optional<device_properties>> known(
             static_cast<size_t>(device_count()));
     if (device < 0 || device >= device_count())
         throw error(status::invalid_arguments,
@@ -106,8 +107,7 @@ const device_properties &properties_of(int device) {
                         device_count()));
     const std::lock_guard lock(mutex);
     auto &entry = known[static_cast<size_t>(device)];
-    if (!entry)
-        entry = std::make_unique<device_properties>(read_properties(device));
+    if (!entry) entry = read_properties(device);
     return *entry;
 }
 
@@ -116,6 +116,13 @@ gpu_facts facts_of(const device_properties &device) {
             static_cast<int>(device.sm.shared_bytes),
             static_cast<int>(device.sm.registers),
             static_cast<int>(device.sm.threads)};
+}
+
+cudaStream_t new_stream() {
+    cudaStream_t made = nullptr;
+    check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking),
+            "cudaStreamCreateWithFlags");
+    return made;
 }
 
 namespace {
@@ -133,8 +140,7 @@ cudaStream_t stream_of_tables(int device) {
     cudaStream_t &stream = streams[static_cast<size_t>(device)];
     if (stream == nullptr) {
         const allocation_guard current(device);
-        check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
-                "cudaStreamCreateWithFlags");
+        stream = new_stream();
     }
     return stream;
 }
@@ -194,37 +200,23 @@ void free_of_all_streams(const cuda_interop::device_allocator &memory,
     }
 }
 
-device_buffer::device_buffer(int device, size_t bytes)
-    : device_(device), bytes_(bytes) {
-    if (current_allocator != nullptr) memory_ = *current_allocator;
-    if (bytes != 0)
-        data_ = allocate_for_all_streams(
-                memory_, device, bytes, stream_of_memory(), "a table");
-    detail::counted_bytes() += static_cast<int64_t>(bytes_);
+device_buffer::device_buffer(int device, size_t bytes) {
+    if (bytes == 0) return;
+    buffer_owner owner {device, bytes, {}};
+    if (current_allocator != nullptr) owner.memory = *current_allocator;
+    data_ = {allocate_for_all_streams(
+                     owner.memory, device, bytes, owner.stream(), "a table"),
+            owner};
+    detail::counted_bytes() += static_cast<int64_t>(bytes);
 }
 
-cudaStream_t device_buffer::stream_of_memory() const {
-    return memory_.allocate != nullptr ? stream_of_tables(device_) : nullptr;
+cudaStream_t buffer_owner::stream() const {
+    return memory.allocate != nullptr ? stream_of_tables(device) : nullptr;
 }
 
-device_buffer::device_buffer(device_buffer &&other) noexcept
-    : device_(other.device_),
-      data_(std::exchange(other.data_, nullptr)),
-      bytes_(std::exchange(other.bytes_, 0)),
-      memory_(other.memory_) {}
-
-device_buffer &device_buffer::operator=(device_buffer &&other) noexcept {
-    std::swap(device_, other.device_);
-    std::swap(data_, other.data_);
-    std::swap(bytes_, other.bytes_);
-    std::swap(memory_, other.memory_);
-    return *this;
-}
-
-device_buffer::~device_buffer() {
-    detail::counted_bytes() -= static_cast<int64_t>(bytes_);
-    if (data_ != nullptr)
-        free_of_all_streams(memory_, device_, data_, stream_of_memory());
+void buffer_owner::operator()(void *data) const noexcept {
+    detail::counted_bytes() -= static_cast<int64_t>(bytes);
+    free_of_all_streams(memory, device, data, stream());
 }
 
 device_buffer upload(int device, const void *data, size_t bytes) {

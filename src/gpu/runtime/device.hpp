@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include <cuda_runtime_api.h>
@@ -74,6 +74,9 @@ std::string no_device_reason();
 /// out of range.
 const device_properties &properties_of(int device);
 
+/// A new non-blocking stream of the current device.
+cudaStream_t new_stream();
+
 /// Whether a device has programmatic dependent launch and bulk copies, and the library's code
 /// there compute capability 9.0's instructions (device/early_start.cuh): not if made of 8.0's.
 bool can_start_early(int device);
@@ -104,6 +107,19 @@ private:
     const cuda_interop::device_allocator *previous_;
 };
 
+/// Frees the memory of a device_buffer.
+struct buffer_owner {
+    int device = 0;
+    size_t bytes = 0;
+    /// Null functions where the memory is cudaMalloc's. A copy: a plan may
+    /// outlive the engine that it was compiled for.
+    cuda_interop::device_allocator memory;
+
+    /// Of an allocator's memory, in the order of which it is given.
+    cudaStream_t stream() const;
+    void operator()(void *data) const noexcept;
+};
+
 /// Device memory that a plan fills at compile (tables) and kernels read; of the
 /// allocator of the scope that it is made in. Freed with the object, after every
 /// kernel that may still read it.
@@ -112,27 +128,17 @@ public:
     device_buffer() = default;
     /// `bytes` of a device's memory, not initialised.
     device_buffer(int device, size_t bytes);
-    device_buffer(device_buffer &&other) noexcept;
-    device_buffer &operator=(device_buffer &&other) noexcept;
-    ~device_buffer();
 
-    void *data() const { return data_; }
-    size_t size_bytes() const { return bytes_; }
+    void *data() const { return data_.get(); }
+    size_t size_bytes() const { return data_.get_deleter().bytes; }
     template <typename Type>
     const Type *as() const {
-        return static_cast<const Type *>(data_);
+        return static_cast<const Type *>(data());
     }
 
 private:
-    /// Of an allocator's memory, in the order of which it is given.
-    cudaStream_t stream_of_memory() const;
-
-    int device_ = 0;
-    void *data_ = nullptr;
-    size_t bytes_ = 0;
-    /// Null functions where the memory is cudaMalloc's. A copy: a plan may
-    /// outlive the engine that it was compiled for.
-    cuda_interop::device_allocator memory_;
+    std::unique_ptr<void, buffer_owner>
+            data_; ///< null where there are no bytes
 };
 
 /// A copy of `bytes` of host memory on a device, there when this returns.

@@ -84,26 +84,21 @@ std::string gpu_engine::check_pointer(const void *pointer) const {
         return text("its data pointer is unknown to CUDA: ",
                 cudaGetErrorString(result));
     }
-    switch (attributes.type) {
-        case cudaMemoryTypeManaged: return {};
-        case cudaMemoryTypeDevice:
-            if (attributes.device == device) return {};
-            return text("its data is memory of GPU ", attributes.device,
-                    "; the engine is GPU ", device);
-        default: break;
-    }
+    if (attributes.type == cudaMemoryTypeManaged) return {};
+    if (attributes.type == cudaMemoryTypeDevice)
+        return attributes.device == device
+                ? std::string()
+                : text("its data is memory of GPU ", attributes.device,
+                        "; the engine is GPU ", device);
     return text("its data is host memory; the engine is GPU ", device,
             " and needs memory of that device");
 }
 
 namespace {
 
-cudaStream_t make_stream(int device) {
+cudaStream_t new_stream_of(int device) {
     const device_guard current(device);
-    cudaStream_t made = nullptr;
-    check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking),
-            "cudaStreamCreateWithFlags");
-    return made;
+    return new_stream();
 }
 
 /// By CUDA events around the steps.
@@ -137,7 +132,7 @@ gpu_stream::gpu_stream(std::shared_ptr<const detail::engine_impl> aengine,
         std::optional<cudaStream_t> callers)
     : stream_impl(std::move(aengine)),
       device(static_cast<int>(engine->index)),
-      handle(callers ? *callers : make_stream(device)),
+      handle(callers ? *callers : new_stream_of(device)),
       owned(!callers),
       early_starts(can_start_early(device)) {}
 

@@ -49,8 +49,6 @@ public:
             fill(tensor);
         }
     }
-    scratch(const scratch &) = delete;
-    scratch &operator=(const scratch &) = delete;
     ~scratch() { ignore(cudaStreamSynchronize(watch_.stream())); }
 
     /// Of one execution, none of whose data is in the cache before.

@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include "gpu/runtime/cuda_check.hpp"
+#include "gpu/runtime/device.hpp"
 
 namespace gradnn::gpu {
 
@@ -43,12 +44,6 @@ void pause(cudaStream_t stream, size_t partitions);
 /// A stream of its own and two events. The device must be current.
 class stopwatch {
 public:
-    stopwatch() {
-        check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
-                "cudaStreamCreateWithFlags");
-    }
-    stopwatch(const stopwatch &) = delete;
-    stopwatch &operator=(const stopwatch &) = delete;
     ~stopwatch() { ignore(cudaStreamDestroy(stream_)); }
 
     cudaStream_t stream() const { return stream_; }
@@ -68,7 +63,7 @@ public:
 private:
     timed_event begin_;
     timed_event end_;
-    cudaStream_t stream_ = nullptr;
+    const cudaStream_t stream_ = new_stream();
 };
 
 } // namespace gradnn::gpu

@@ -15,7 +15,38 @@ int device_index(const stream &s) {
     return static_cast<int>(s.get_engine().get_index());
 }
 
+/// With all that was submitted to the device done before, and the work itself after.
+template <typename Work>
+void run_alone(size_t device, const Work &work) {
+    const device_guard current(static_cast<int>(device));
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    work();
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+}
+
+void copy_blocking(size_t device, void *to, const void *from, size_t bytes) {
+    if (bytes == 0) return;
+    run_alone(device, [&] {
+        check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "cudaMemcpy");
+    });
+}
+
+__global__ void nothing_kernel() {}
+
+__global__ void pause_kernel(long long cycles) {
+    const long long start = clock64();
+    while (clock64() - start < cycles) {}
+}
+
+/// About 50 us.
+constexpr long long cycles_of_partition = 90'000;
+
 } // namespace
+
+void pause(cudaStream_t stream, size_t partitions) {
+    launch("the pause before a measurement", pause_kernel, 1, 1, 0, stream,
+            cycles_of_partition * static_cast<long long>(partitions + 1));
+}
 
 size_t available_memory(const engine &e) {
     const device_guard current(static_cast<int>(e.get_index()));
@@ -32,24 +63,10 @@ memory_block::memory_block(const engine &e, size_t bytes)
     data_ = std::shared_ptr<void>(owner, owner->data());
 }
 
-namespace {
-
-void copy_blocking(size_t device, void *to, const void *from, size_t bytes) {
-    if (bytes == 0) return;
-    const device_guard current(static_cast<int>(device));
-    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-    check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "cudaMemcpy");
-    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-}
-
-} // namespace
-
 void memory_block::fill(int byte) {
     if (size_ == 0) return;
-    const device_guard current(static_cast<int>(device_));
-    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-    check(cudaMemset(data(), byte, size_), "cudaMemset");
-    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    run_alone(device_,
+            [&] { check(cudaMemset(data(), byte, size_), "cudaMemset"); });
 }
 
 void memory_block::write(size_t offset, const void *from, size_t bytes) {
@@ -66,12 +83,6 @@ void copy_on(const stream &s, void *to, const void *from, size_t bytes) {
                   cuda_interop::get_native(s)),
             "cudaMemcpyAsync");
 }
-
-namespace {
-
-__global__ void nothing_kernel() {}
-
-} // namespace
 
 void launch_nothing_on(const stream &s) {
     const device_guard current(device_index(s));
