@@ -7,6 +7,7 @@
 // allow it, else one element found from its number by division. Reads a and b
 // once, writes out once, nothing else; each element is written by one thread,
 // so results do not depend on any order.
+#include <algorithm>
 #include <limits>
 
 #include "gpu/device/dtype.cuh"
@@ -106,21 +107,18 @@ using launches = launched_plan::launches;
 /// By vectors where all tensors are at multiples of 16 bytes.
 template <elementwise_kind kind, typename Type>
 launches dense_launches(int64_t count) {
-    const auto run = [=]<int vector>(std::span<void *const> args,
-                             const launch_stream &stream) {
-        launch("elementwise", dense_kernel<kind, Type, vector>,
-                ceil_div(count, 2 * threads * vector), threads, 0, stream,
-                static_cast<const Type *>(args[0]),
-                static_cast<const Type *>(args[1]),
-                static_cast<Type *>(args[2]), count);
-    };
     return [=](std::span<void *const> args, std::byte *,
                    const launch_stream &stream) {
-        if (is_aligned(args[0], 16) && is_aligned(args[1], 16)
-                && is_aligned(args[2], 16))
-            run.template operator()<16 / sizeof(Type)>(args, stream);
-        else
-            run.template operator()<1>(args, stream);
+        constexpr int together = 16 / sizeof(Type);
+        const bool aligned = std::ranges::all_of(
+                args, [](void *each) { return is_aligned(each, 16); });
+        launch("elementwise",
+                aligned ? dense_kernel<kind, Type, together>
+                        : dense_kernel<kind, Type, 1>,
+                ceil_div(count, 2 * threads * (aligned ? together : 1)),
+                threads, 0, stream, static_cast<const Type *>(args[0]),
+                static_cast<const Type *>(args[1]),
+                static_cast<Type *>(args[2]), count);
     };
 }
 
@@ -165,27 +163,26 @@ plan_or_refusal make_elementwise(
             && (fills
                     || (problem.a_strides[0] == 1
                             && problem.b_strides[0] == 1));
-    return std::make_unique<launched_plan>(
-            with_float_type(problem.type, [&]<typename Type>() -> launches {
-                switch (problem.kind) {
-                    case elementwise_kind::relu_backward:
-                        return launches_of<elementwise_kind::relu_backward,
-                                Type>(shape, dense);
-                    case elementwise_kind::add:
-                        return launches_of<elementwise_kind::add, Type>(
-                                shape, dense);
-                    case elementwise_kind::zero_fill: break;
-                }
-                if (!dense)
-                    return strided_launches<elementwise_kind::zero_fill, Type>(
-                            shape);
-                const size_t bytes
-                        = static_cast<size_t>(shape.count) * sizeof(Type);
-                return [=](std::span<void *const> args, std::byte *,
-                               const launch_stream &stream) {
+    if (fills && dense) {
+        const auto bytes = static_cast<size_t>(
+                shape.count * detail::size_of(problem.type));
+        return std::make_unique<launched_plan>(
+                [=](std::span<void *const> args, std::byte *,
+                        const launch_stream &stream) {
                     check(cudaMemsetAsync(args[0], 0, bytes, stream),
                             "cudaMemsetAsync");
-                };
+                });
+    }
+    return std::make_unique<launched_plan>(
+            with_float_type(problem.type, [&]<typename Type>() {
+                using enum elementwise_kind;
+                switch (problem.kind) {
+                    case relu_backward:
+                        return launches_of<relu_backward, Type>(shape, dense);
+                    case add: return launches_of<add, Type>(shape, dense);
+                    case zero_fill: break;
+                }
+                return strided_launches<zero_fill, Type>(shape);
             }));
 }
 
