@@ -248,7 +248,6 @@ plan_or_refusal make_slice(const convolution_problem &problem,
     const auto arrangements = arrangements_of(problem);
     plan_or_refusal refused = refusal_of(problem, options, arrangements);
     if (!refused.refusal.empty()) return refused;
-    const allocation_guard current(static_cast<int>(options.device));
     std::string reasons;
     for (const problem_arrangement &arrangement : arrangements) {
         std::string reason;
@@ -315,7 +314,6 @@ plan_or_refusal make_fused(
                 "src and dst that cuDNN reads and writes where they are",
                 problem);
     arrangement.epilogue = all.epilogue;
-    const allocation_guard current(static_cast<int>(options.device));
     std::string reason;
     built_plan found = find_plan(arrangement, options, reason);
     if (!found) return plan_or_refusal::refuse(reason);

@@ -11,7 +11,6 @@
 
 #include "base/text.hpp"
 #include "gpu/convolution/cudnn/frontend.hpp"
-#include "gpu/runtime/device.hpp"
 #include "gpu/runtime/engine.hpp"
 #include "gpu/runtime/shared_library.hpp"
 
@@ -84,12 +83,18 @@ struct idle_handle {
 struct handle_pool {
     std::mutex mutex;
     std::map<int, std::vector<idle_handle>> idle;
+    std::map<int, std::mutex> compiling; ///< held by compile_handles
 };
 
 handle_pool &pool() {
     // Never destroyed: cuDNN may be gone when static destructors run.
     static auto *const all = new handle_pool;
     return *all;
+}
+
+std::mutex &compile_mutex(int device) {
+    const std::lock_guard lock(pool().mutex);
+    return pool().compiling[device];
 }
 
 /// An idle handle, best one that is bound to the stream.
@@ -142,15 +147,9 @@ borrowed_handle::~borrowed_handle() {
 }
 
 compile_handle::compile_handle(int device)
-    : lock_([device] {
-          static auto *map_mutex = new std::mutex;
-          static auto *mutexes = new std::map<int, std::mutex>;
-          const std::lock_guard lock(*map_mutex);
-          return std::unique_lock((*mutexes)[device], std::defer_lock);
-      }()) {
-    lock_.lock();
-    handle_.emplace(device, nullptr);
-}
+    : current_(device),
+      lock_(compile_mutex(device)),
+      handle_(device, nullptr) {}
 
 void check_status(int result, const char *call) {
     const auto code = static_cast<cudnnStatus_t>(result);

@@ -3,10 +3,11 @@
 
 #include <cstddef>
 #include <mutex>
-#include <optional>
 #include <string>
 
 #include <cuda_runtime_api.h>
+
+#include "gpu/runtime/device.hpp"
 
 struct cudnnContext;
 
@@ -46,18 +47,19 @@ private:
     library_handle handle_ = nullptr;
 };
 
-/// The handle that plans of a device are made with, for one thread at a time.
-/// The device must be current. Who binds it to another stream binds it to the
-/// legacy default stream again.
+/// The handle that plans of a device are made with, for one thread at a time, and the
+/// device made current until the end of the scope. Who binds the handle to another stream
+/// binds it to the legacy default stream again.
 class compile_handle {
 public:
     explicit compile_handle(int device);
 
-    library_handle get() const { return handle_->get(); }
+    library_handle get() const { return handle_.get(); }
 
 private:
-    std::unique_lock<std::mutex> lock_;
-    std::optional<borrowed_handle> handle_;
+    const allocation_guard current_;
+    const std::unique_lock<std::mutex> lock_;
+    const borrowed_handle handle_;
 };
 
 /// Throws gradnn::error for a cuDNN status other than success: out_of_memory

@@ -97,7 +97,6 @@ built_plan find_plan(const problem_arrangement &arrangement,
 std::optional<named_engine> first_engine(
         const detail::convolution_problem &whole,
         const compile_options &options) {
-    const auto device = static_cast<int>(options.device);
     try {
         const auto problem = first_slice_of(whole);
         const auto arrangements = arrangements_of(problem);
@@ -109,8 +108,7 @@ std::optional<named_engine> first_engine(
                         + round_up(arrangement.operands[1].bytes,
                                 staged_alignment))
             return named_engine {};
-        const allocation_guard current(device);
-        const compile_handle handle(device);
+        const compile_handle handle(static_cast<int>(options.device));
         const plan_finder planner(arrangement, options, handle.get(),
                 convolution_workspace_limit(options));
         if (planner.count() == 0) return named_engine {};

@@ -55,7 +55,7 @@ detail::convolution_problem first_slice_of(const detail::convolution_problem &);
 /// unless fpmath says otherwise) within the workspace limit, and takes the
 /// first that can be built; or the one that the plan cache names or a
 /// measurement found, see doc/gpu.md. An empty plan where there is none:
-/// `reason` then says why. The device must be current.
+/// `reason` then says why.
 built_plan find_plan(const problem_arrangement &arrangement,
         const detail::compile_options &options, std::string &reason);
 

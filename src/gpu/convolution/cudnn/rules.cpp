@@ -64,21 +64,18 @@ bool flawed(const std::string &tag, const problem_arrangement &a,
     // With groups, on tensors of few positions, and not on all of them: 71 and 78
     // read at misaligned addresses and beyond their operands; 9 and 23 write
     // outside of their workspace; 70 gives nonsense.
-    if (grouped) switch (a.direction) {
-            case convolution_direction::forward:
-                if (engine == "eng71") return true;
-                break;
-            case convolution_direction::backward_data:
-                if (engine == "eng78") return true;
-                break;
-            case convolution_direction::backward_weights:
-                if (engine == "eng9" || engine == "eng23" || engine == "eng70")
-                    return true;
-        }
-    if (a.direction == convolution_direction::forward)
-        // Turns -Inf into numbers.
-        return engine == "eng47" && a.operands[2].seen.type == data_type::f16;
-    if (a.direction != convolution_direction::backward_weights) return false;
+    switch (a.direction) {
+        case convolution_direction::forward:
+            if (grouped && engine == "eng71") return true;
+            // Turns -Inf into numbers.
+            return engine == "eng47"
+                    && a.operands[2].seen.type == data_type::f16;
+        case convolution_direction::backward_data:
+            return grouped && engine == "eng78";
+        case convolution_direction::backward_weights: break;
+    }
+    if (grouped && (engine == "eng9" || engine == "eng23" || engine == "eng70"))
+        return true;
     // Of f32 nonsense where windows reach beyond src, on some shapes; of 16 bits
     // truncated sums of the tensor cores, an error of 1e-9 times the terms.
     if (engine == "eng70" && (a.f32_output || seen == data_type::f32))

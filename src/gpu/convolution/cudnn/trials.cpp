@@ -39,13 +39,11 @@ public:
     trial(int device, const problem_arrangement &arrangement,
             size_t workspace_bytes, library_handle handle)
         : workspace_(device, workspace_bytes), handle_(handle) {
-        const size_t count = 3 + arrangement.epilogue.size();
+        const auto &operands = arrangement.operands;
+        const size_t count = operands.size() + arrangement.epilogue.size();
         for (size_t index = 0; index < count; ++index) {
             const described_tensor &t
-                    = arrangement
-                              .operands[index < 3 ? index
-                                                  : arrangement.output()]
-                              .seen;
+                    = operands[index < 3 ? index : arrangement.output()].seen;
             tensors_[index] = device_buffer(device,
                     static_cast<size_t>(t.extent() * detail::size_of(t.type)));
             data_[index] = tensors_[index].data();
@@ -56,8 +54,6 @@ public:
         check_status(fe::detail::set_stream(handle_, watch.stream()),
                 "cudnnSetStream");
     }
-    trial(const trial &) = delete;
-    trial &operator=(const trial &) = delete;
     ~trial() { static_cast<void>(fe::detail::set_stream(handle_, nullptr)); }
 
     void run(const built_plan &plan) const {
@@ -82,7 +78,6 @@ private:
 bool plan_finder::runs(
         const built_plan &plan, int device, std::string &reason) const {
     try {
-        const capture_mode_guard relaxed;
         const trial scratch(
                 device, arrangement_, plan.workspace_bytes(), handle_);
         scratch.run(plan);
@@ -121,7 +116,6 @@ built_plan plan_finder::fastest(int device, std::string &found) {
     }
     built_plan best;
     try {
-        const capture_mode_guard relaxed;
         trial scratch(device, arrangement_, workspace_bytes, handle_);
         stopwatch &watch = scratch.watch;
         float least = std::numeric_limits<float>::max();
