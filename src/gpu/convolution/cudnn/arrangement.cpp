@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include "gpu/convolution/facts.hpp"
 #include "kernel/convolution_window.hpp"
 
 namespace gradnn::gpu::cudnn {
@@ -178,13 +179,6 @@ strided_copy same_layout(const described_tensor &t) {
     return same;
 }
 
-/// A spatial axis that cuDNN need not know of.
-bool trivial(const convolution_problem &p, size_t axis) {
-    const axis_shape shape = shape_of(p, axis);
-    return shape.src == 1 && shape.weights == 1 && shape.dst == 1
-            && shape.pad_begin == 0;
-}
-
 std::optional<problem_arrangement> arrange_as_given(
         const convolution_problem &p, family order, bool widened) {
     problem_arrangement made;
@@ -201,8 +195,7 @@ std::optional<problem_arrangement> arrange_as_given(
                 > most_zeros * (shape.src + shape.dst + shape.weights))
             return std::nullopt;
     }
-    // One- and two-dimensional convolutions have no depth.
-    const size_t skip = trivial(p, 0) ? 1 : 0;
+    const size_t skip = has_depth(p) ? 0 : 1;
     made.space = skip == 1 ? 2 : 3;
     for (size_t axis = skip; axis < 3; ++axis) {
         made.strides[axis - skip] = p.strides[axis];

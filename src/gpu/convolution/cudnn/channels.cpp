@@ -2,26 +2,10 @@
 
 #include <algorithm>
 
+#include "gpu/convolution/facts.hpp"
 #include "gpu/device/rounding.hpp"
 
 namespace gradnn::gpu::cudnn {
-
-using detail::convolution_direction;
-using detail::convolution_problem;
-
-namespace {
-
-bool has_strides(const convolution_problem &p) {
-    return std::any_of(p.strides.begin(), p.strides.end(),
-            [](int64_t stride) { return stride != 1; });
-}
-
-int64_t positions_of(const detail::tensor_view &tensor) {
-    const auto &dims = tensor.dims;
-    return dims[0] * dims[2] * dims[3] * dims[4];
-}
-
-} // namespace
 
 // 16-bit kernels read 8 channels at a time; of others cuDNN makes filled copies of its
 // own, or reads them one by one. Not where more than a third would be zeros, unless both
@@ -38,16 +22,15 @@ channel_counts filled_channels(
     const channel_counts callers {p.src.dims[1], p.dst.dims[1]};
     const channel_counts filled {
             round_up(callers.src, vector), round_up(callers.dst, vector)};
-    const bool gains = p.direction == convolution_direction::backward_weights
-            || (p.direction == convolution_direction::backward_data
-                    && has_strides(p));
-    const auto elements_of = [&](const channel_counts &channels) {
+    const bool gains = is_of_weights(p)
+            || (is_to_src(p) && std::ranges::max(p.strides) > 1);
+    const auto elements_of_image = [&](const channel_counts &channels) {
         return positions_of(p.src) * channels.src
                 + positions_of(p.dst) * channels.dst;
     };
     const bool adds_little = filled.src != callers.src
             && filled.dst != callers.dst
-            && 8 * elements_of(filled) <= 9 * elements_of(callers);
+            && 8 * elements_of_image(filled) <= 9 * elements_of_image(callers);
     const auto can = [&](int64_t from, int64_t to, bool staged) {
         return from == to
                 || ((staged || gains) && (2 * to <= 3 * from || adds_little));

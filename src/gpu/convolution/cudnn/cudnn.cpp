@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,21 +37,12 @@ using detail::data_type;
 using detail::plan;
 using detail::text;
 
-int64_t product_of(std::span<const int64_t> dims) {
-    int64_t product = 1;
-    for (const int64_t dim : dims) // of one tensor: in memory, so no overflow
-        product *= dim;
-    return product;
-}
-
 /// Why cuDNN is not trusted with the sums of a problem whose type has no digits
 /// to spare; empty where it is. How long its chains are it does not say.
 std::string why_sums_too_long(
         const convolution_problem &problem, const compile_options &options) {
-    using detail::convolution_direction;
     const auto &weights = problem.weights.dims;
-    const bool to_weights
-            = problem.direction == convolution_direction::backward_weights;
+    const bool to_weights = is_of_weights(problem);
     const bool depthwise
             = weights[0] > 1 && (weights[1] == 1 || weights[2] == 1);
     // Off by 1.3e-3 of the terms' magnitudes, as sums of f16 would be.
@@ -79,13 +72,13 @@ std::string why_sums_too_long(
     // In f32 60,554 terms were 2.3e-6 off in norm; 2e-6 is promised.
     const int64_t most_terms = f64 ? 65536 : 32768;
     constexpr int64_t little_work = int64_t {1} << 29;
-    const int64_t terms = problem.dst.dims[0]
-            * product_of(std::span(problem.dst.dims).subspan(2));
-    if (terms <= most_terms || product_of(weights) > little_work / terms)
-        return {};
-    return text("cuDNN's sums for ", product_of(weights),
-            " weights are trusted for up to ", most_terms, " terms in ",
-            to_string(problem.weights.type), ", given ", terms);
+    const int64_t terms = problem.dst.dims[0] * positions_of(problem.dst);
+    const int64_t count = std::accumulate(
+            weights.begin(), weights.end(), int64_t {1}, std::multiplies());
+    if (terms <= most_terms || count > little_work / terms) return {};
+    return text("cuDNN's sums for ", count, " weights are trusted for up to ",
+            most_terms, " terms in ", to_string(problem.weights.type),
+            ", given ", terms);
 }
 
 class convolution_plan final : public staged_convolution {
@@ -120,8 +113,7 @@ private:
 /// same axis; which ones is not known. make() takes such axes apart.
 bool crashes_cudnn(
         const convolution_problem &problem, const problem_arrangement &seen) {
-    if (problem.direction != detail::convolution_direction::backward_data)
-        return false;
+    if (!is_to_src(problem)) return false;
     for (size_t axis = 0; axis < static_cast<size_t>(seen.space); ++axis)
         if (seen.strides[axis] > 1 && seen.dilations[axis] > 1) return true;
     return false;
@@ -139,12 +131,12 @@ bool leaves_operands(
     const bool by_tensor_cores = detail::size_of(problem.src.type) == 2
             || (problem.src.type == detail::data_type::f32
                     && options.fpmath != fpmath_mode::strict);
-    if (problem.direction == detail::convolution_direction::backward_weights
-            || !by_tensor_cores || problem.weights.dims[0] == 1)
+    if (is_of_weights(problem) || !by_tensor_cores
+            || problem.weights.dims[0] == 1)
         return false;
-    const auto &dims = problem.dst.dims;
-    const int64_t of_an_image = product_of(std::span(dims).subspan(2));
-    return of_an_image == 1 || dims[0] * of_an_image < fewest_positions;
+    const int64_t of_an_image = positions_of(problem.dst);
+    return of_an_image == 1
+            || problem.dst.dims[0] * of_an_image < fewest_positions;
 }
 
 /// Where more than one window at an end of an axis lies beside src, or where
@@ -170,13 +162,11 @@ bool strays(const convolution_problem &problem) {
 detail::convolution_slices slices_for_cudnn(
         const convolution_problem &problem) {
     constexpr size_t most_slices = 64;
-    const bool of_data = problem.direction
-            != detail::convolution_direction::backward_weights;
     return detail::slices_of(
             problem, most_slices, [&](const convolution_problem &slice) {
                 const auto arrangements = arrangements_of(slice);
                 return !arrangements.empty()
-                        && (!of_data
+                        && (is_of_weights(problem)
                                 || arrangements.front().staged_bytes
                                         <= most_staged_bytes);
             });
@@ -292,9 +282,7 @@ plan_or_refusal make_fused(
                 "the setting `specialise` is off");
     if (detail::size_of(problem.src.type) != 2 || !are_channels_last(problem))
         return detail::refuse("16 bits, channels last", problem);
-    if (problem.direction == detail::convolution_direction::backward_data
-            && std::ranges::any_of(
-                    problem.strides, [](int64_t each) { return each > 1; }))
+    if (is_to_src(problem) && std::ranges::max(problem.strides) > 1)
         return detail::refuse("no gradients of src by strides, between which "
                               "cuDNN's kernels with ops behind multiply zeros",
                 problem);

@@ -92,9 +92,6 @@ struct dense_mapping {
     std::array<size_t, 3> order {0, 1, 2};
 };
 
-/// Whether a kernel needs three spatial axes for it.
-bool has_depth(const detail::convolution_problem &problem);
-
 /// Nothing, and the reason, where kernels of those types cannot do it.
 std::optional<dense_mapping> dense_mapping_of(
         const detail::convolution_problem &problem, const element_types &types,

@@ -312,11 +312,6 @@ std::optional<dense_mapping> mapping_as_given(
 
 } // namespace
 
-bool has_depth(const convolution_problem &problem) {
-    return problem.src.dims[2] != 1 || problem.weights.dims[3] != 1
-            || problem.dst.dims[2] != 1 || problem.pads_begin[0] != 0;
-}
-
 int64_t dense_problem::output_elements() const {
     switch (operation) {
         case operation::strided_data: return src_elements();
