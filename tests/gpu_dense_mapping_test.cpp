@@ -18,7 +18,6 @@ namespace gradnn::test {
 namespace {
 
 using gpu::convolution_operand;
-using gpu::convolution_operands;
 using gpu::implicit_gemm::all_of;
 using gpu::implicit_gemm::dense_mapping_of;
 using gpu::implicit_gemm::element_types;
@@ -199,73 +198,82 @@ TEST(dense_mapping, leaves_patches_with_rests_to_windows) {
     EXPECT_EQ(weights->problem.window[1], 1);
 }
 
-/// Operands of one op's gradients of src and of weights, with copies of all.
-std::array<convolution_operands, 2> gradients_with_copies() {
-    const auto copied = [](size_t bytes) {
-        convolution_operand made;
-        made.staged = true;
-        made.bytes = bytes;
-        return made;
-    };
-    return {convolution_operands {copied(100), copied(200), copied(300), 0},
-            convolution_operands {copied(100), copied(200), copied(300), 1}};
+/// A plan of copies alone.
+struct copying_plan {
+    gpu::staged_convolution plan;
+
+    copying_plan(
+            const std::array<convolution_operand, 3> &operands, size_t output)
+        : plan(operands, output, 0, {}, "") {}
+
+    /// Whether the copy of the input is then that of `earlier`.
+    bool share(copying_plan &earlier, size_t index) {
+        plan.share_copy(earlier.plan, index);
+        return shares(gpu::operand_names[index]);
+    }
+    bool shares(const std::string &name) const {
+        return plan.backend().ends_with("(" + name + " by the step before))");
+    }
+};
+
+convolution_operand copied(size_t bytes) {
+    convolution_operand made;
+    made.staged = true;
+    made.bytes = bytes;
+    return made;
+}
+
+/// Of one op's gradients of src and of weights, with copies of all.
+std::array<copying_plan, 2> gradients_with_copies() {
+    const std::array operands {copied(100), copied(200), copied(300)};
+    return {copying_plan(operands, 0), copying_plan(operands, 1)};
 }
 
 // Each shared copy lies at the start of the workspace: there is room for one.
-TEST(convolution_operands, share_one_input) {
+TEST(staged_convolution, shares_one_input) {
     auto [data, weights] = gradients_with_copies();
     EXPECT_FALSE(weights.share(data, 0)); // an output of one
     EXPECT_FALSE(weights.share(data, 1));
     EXPECT_TRUE(weights.share(data, 2));
-    EXPECT_TRUE(weights.is_shared(2));
-    EXPECT_FALSE(data.is_shared(2));
+    EXPECT_FALSE(data.shares("dst"));
     // Two forward ones, whose inputs are src and weights.
-    const auto forward = [] {
-        convolution_operand staged;
-        staged.staged = true;
-        staged.bytes = 100;
-        return convolution_operands {staged, staged, staged, 2};
-    };
-    convolution_operands first = forward();
-    convolution_operands second = forward();
-    convolution_operands third = forward();
-    EXPECT_TRUE(second.share(first, 0));
-    EXPECT_FALSE(second.share(first, 1));
-    EXPECT_FALSE(third.share(second, 1));
-    EXPECT_TRUE(third.share(second, 0));
+    const std::array operands {copied(100), copied(100), copied(100)};
+    copying_plan first(operands, 2);
+    copying_plan second(operands, 2);
+    copying_plan third(operands, 2);
+    EXPECT_TRUE(second.share(first, 1));
+    EXPECT_FALSE(second.share(first, 0));
+    EXPECT_FALSE(third.share(second, 0));
+    EXPECT_TRUE(third.share(second, 1));
     // The same bytes to the same places, by other axes: two of groups and channels,
     // or one of both.
     const auto of_axes = [](gpu::strided_copy copy) {
-        convolution_operand staged;
-        staged.staged = true;
-        staged.bytes = 480;
+        convolution_operand staged = copied(480);
         copy.src_type = copy.dst_type = data_type::bf16;
         staged.copy = copy;
-        return convolution_operands {staged, {}, {}, 1};
+        return copying_plan({staged}, 1);
     };
-    convolution_operands grouped = of_axes({.rank = 4,
+    copying_plan grouped = of_axes({.rank = 4,
             .dims = {2, 3, 4, 10},
             .src_strides = {120, 40, 10, 1},
             .dst_strides = {120, 4, 1, 12}});
-    convolution_operands merged = of_axes({.rank = 5,
+    copying_plan merged = of_axes({.rank = 5,
             .dims = {2, 1, 1, 10, 12},
             .src_strides = {120, 7, 7, 1, 10},
             .dst_strides = {120, 5, 5, 12, 1}});
     EXPECT_TRUE(merged.share(grouped, 0));
     // Of as many bytes, but other ones, or to other places.
     const auto changed = [&](const auto &change) {
-        convolution_operand staged;
-        staged.staged = true;
-        staged.bytes = 480;
+        convolution_operand staged = copied(480);
         staged.copy = {.src_type = data_type::bf16,
                 .dst_type = data_type::bf16,
                 .rank = 2,
                 .dims = {20, 12},
                 .src_strides = {1, 20},
                 .dst_strides = {12, 1}};
-        convolution_operands original {staged, {}, {}, 1};
+        copying_plan original({staged}, 1);
         change(staged);
-        convolution_operands other {staged, {}, {}, 1};
+        copying_plan other({staged}, 1);
         return other.share(original, 0);
     };
     using operand = convolution_operand;
@@ -278,10 +286,7 @@ TEST(convolution_operands, share_one_input) {
     EXPECT_FALSE(changed([](operand &o) { o.staged_start = 2; }));
     // What differs is two copies.
     auto [other_data, other_weights] = gradients_with_copies();
-    convolution_operand wider;
-    wider.staged = true;
-    wider.bytes = 400;
-    convolution_operands differs {wider, wider, wider, 0};
+    copying_plan differs({copied(400), copied(400), copied(400)}, 0);
     EXPECT_FALSE(other_weights.share(differs, 2));
 }
 

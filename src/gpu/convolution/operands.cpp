@@ -19,11 +19,11 @@ namespace gradnn::gpu {
 namespace {
 
 /// What kernels are promised of every pointer, in bytes.
-constexpr uintptr_t data_alignment = 16;
+constexpr size_t data_alignment = 16;
 
 bool misplaced(const convolution_operand &operand, const void *data) {
     return !operand.staged && !operand.any_address
-            && reinterpret_cast<uintptr_t>(data) % data_alignment != 0;
+            && !is_aligned(data, data_alignment);
 }
 
 /// Whether the same elements come to the same places of the workspace, whatever axes
@@ -92,6 +92,12 @@ strided_copy spread_over(const detail::tensor_view &tensor) {
     return spread;
 }
 
+void spread_zeros(const strided_copy &spread, void *scratch, void *to,
+        const launch_stream &stream) {
+    check(cudaMemsetAsync(scratch, 0, zeros_bytes, stream), "cudaMemsetAsync");
+    copy(spread, scratch, to, stream);
+}
+
 void fill_with_zeros(
         convolution_operand &output, const detail::tensor_view &callers) {
     output.zero_first = true;
@@ -99,11 +105,7 @@ void fill_with_zeros(
 }
 
 detail::tensor_view dense_channels_last(detail::tensor_view tensor) {
-    int64_t next = 1;
-    for (const size_t axis : {1U, 4U, 3U, 2U, 0U}) {
-        tensor.strides[axis] = next;
-        next *= tensor.dims[axis];
-    }
+    tensor.strides = dense_strides(tensor.dims, {1, 4, 3, 2, 0});
     return tensor;
 }
 
@@ -138,8 +140,7 @@ std::optional<size_t> convolution_workspace_left(
         std::string &refusal) {
     const size_t limit = convolution_workspace_limit(options);
     // Zeros too, though few plans need them.
-    constexpr size_t beside = staged_slack + convolution_operands::zeros_bytes;
-    const size_t wanted = staged_bytes + beside;
+    const size_t wanted = staged_bytes + staged_slack + zeros_bytes;
     if (wanted <= limit)
         return (limit - wanted) / staged_alignment * staged_alignment;
     if (staged_bytes == 0) return 0;
@@ -149,14 +150,22 @@ std::optional<size_t> convolution_workspace_left(
     return std::nullopt;
 }
 
-convolution_operands::convolution_operands(const convolution_operand &src,
-        const convolution_operand &weights, const convolution_operand &dst,
-        size_t output, size_t others)
-    : operands_ {src, weights, dst}, output_(output), others_(others) {
+staged_convolution::staged_convolution(
+        const std::array<convolution_operand, 3> &operands, size_t output,
+        size_t own_bytes, staged_launches launches, std::string library,
+        std::string kernel, std::string copied_as, size_t others)
+    : operands_(operands),
+      output_(output),
+      own_bytes_(own_bytes),
+      launches_(std::move(launches)),
+      library_(std::move(library)),
+      kernel_(std::move(kernel)),
+      copied_as_(std::move(copied_as)),
+      others_(others) {
     place_first(0);
 }
 
-void convolution_operands::place_first(size_t index) {
+void staged_convolution::place_first(size_t index) {
     size_t end = 0;
     for (const size_t each : {index, (index + 1) % 3, (index + 2) % 3}) {
         if (!operands_[each].staged) continue;
@@ -165,26 +174,20 @@ void convolution_operands::place_first(size_t index) {
     }
 }
 
-std::byte *convolution_operands::start_of(std::byte *workspace) {
-    const auto address = reinterpret_cast<uintptr_t>(workspace);
-    return workspace + (round_up(address, staged_alignment) - address);
+void staged_convolution::share_copy(detail::plan &earlier, size_t argument) {
+    auto *const other = dynamic_cast<staged_convolution *>(&earlier);
+    if (other == nullptr || argument == output_ || argument == other->output_
+            || !operands_[argument].staged || !other->operands_[argument].staged
+            || !are_same_copy(operands_[argument], other->operands_[argument]))
+        return;
+    for (size_t i = 0; i < brought_.size(); ++i)
+        if (i != argument && (brought_[i] || other->brought_[i])) return;
+    other->place_first(argument);
+    place_first(argument);
+    brought_[argument] = true;
 }
 
-bool convolution_operands::share(convolution_operands &earlier, size_t index) {
-    if (index == output_ || index == earlier.output_ || !operands_[index].staged
-            || !earlier.operands_[index].staged
-            || !are_same_copy(operands_[index], earlier.operands_[index]))
-        return false;
-    for (size_t other = 0; other < 3; ++other)
-        if (other != index && (brought_[other] || earlier.brought_[other]))
-            return false;
-    earlier.place_first(index);
-    place_first(index);
-    brought_[index] = true;
-    return true;
-}
-
-operand_data convolution_operands::bring(std::span<void *const> args,
+operand_data staged_convolution::bring(std::span<void *const> args,
         std::byte *start, detail::stream_impl &stream) const {
     operand_data data {};
     std::ranges::copy(args, data.begin());
@@ -227,66 +230,39 @@ operand_data convolution_operands::bring(std::span<void *const> args,
     return data;
 }
 
-void convolution_operands::take_back(const operand_data &data,
-        std::span<void *const> args, void *zeros,
-        detail::stream_impl &stream) const {
-    if (data[output_] == args[output_]) return;
-    const convolution_operand &operand = operands_[output_];
-    const launch_stream native(stream);
-    if (operand.zero_first) {
-        // Not by a memset: what lies in gaps of the caller's tensor is not its
-        // own.
-        check(cudaMemsetAsync(zeros, 0, zeros_bytes, native),
-                "cudaMemsetAsync");
-        copy(operand.fill, zeros, args[output_], native);
-    }
-    copy(operand.copy,
-            static_cast<const std::byte *>(data[output_])
-                    + operand.staged_start,
-            static_cast<std::byte *>(args[output_]) + operand.callers_start,
-            native);
-}
-
-staged_convolution::staged_convolution(const convolution_operands &operands,
-        size_t own_bytes, launches all, std::string library, std::string kernel,
-        std::string copied_as)
-    : operands_(operands),
-      own_bytes_(own_bytes),
-      launches_(std::move(all)),
-      library_(std::move(library)),
-      kernel_(std::move(kernel)),
-      copied_as_(std::move(copied_as)) {}
-
-void staged_convolution::share_copy(detail::plan &earlier, size_t argument) {
-    if (auto *other = dynamic_cast<staged_convolution *>(&earlier))
-        operands_.share(other->operands_, argument);
-}
-
 size_t staged_convolution::workspace_bytes() const {
-    size_t bytes = operands_.staged_bytes() + own_bytes_;
-    if (operands_.wants_zeros())
-        bytes = round_up(bytes, staged_alignment)
-                + convolution_operands::zeros_bytes;
+    size_t bytes = staged_bytes_of(operands_) + own_bytes_;
+    if (operands_[output_].zero_first)
+        bytes = round_up(bytes, staged_alignment) + zeros_bytes;
     return bytes != 0 ? bytes + staged_slack : 0;
 }
 
 void staged_convolution::execute(std::span<void *const> args,
         std::byte *workspace, detail::stream_impl &stream) const {
     const launch_scope scope(stream);
-    std::byte *const start = convolution_operands::start_of(workspace);
-    const operand_data data = operands_.bring(args, start, stream);
-    const size_t copies = operands_.staged_bytes();
-    launches_(data, own_bytes_ != 0 ? start + copies : nullptr, scope.stream());
-    operands_.take_back(data, args,
-            start + round_up(copies + own_bytes_, staged_alignment), stream);
+    const auto address = reinterpret_cast<uintptr_t>(workspace);
+    std::byte *const start
+            = workspace + (round_up(address, staged_alignment) - address);
+    const operand_data data = bring(args, start, stream);
+    std::byte *const own = start + staged_bytes_of(operands_);
+    launches_(data, own_bytes_ != 0 ? own : nullptr, scope.stream());
+    if (data[output_] == args[output_]) return;
+    const convolution_operand &output = operands_[output_];
+    if (output.zero_first)
+        spread_zeros(output.fill, own + round_up(own_bytes_, staged_alignment),
+                args[output_], scope.stream());
+    copy(output.copy,
+            static_cast<const std::byte *>(data[output_]) + output.staged_start,
+            static_cast<std::byte *>(args[output_]) + output.callers_start,
+            scope.stream());
 }
 
 std::string staged_convolution::backend() const {
     std::string how = kernel_;
-    const std::string copies = operands_.copies();
+    const std::string copies = copies_of(operands_);
     if (!copies.empty()) how += (how.empty() ? "" : "; ") + copies + copied_as_;
-    for (size_t index = 0; index < operand_names.size(); ++index)
-        if (operands_.is_shared(index))
+    for (size_t index = 0; index < brought_.size(); ++index)
+        if (brought_[index])
             how += detail::text(
                     " (", operand_names[index], " by the step before)");
     return how.empty() ? library_ : library_ + " (" + how + ")";

@@ -93,10 +93,29 @@ std::optional<detail::convolution_problem> of_met_positions(
 /// A copy of one element to all of a tensor.
 strided_copy spread_over(const detail::tensor_view &);
 
+/// Makes all of a tensor zeros by such a copy, from scratch of zeros_bytes. Not by a
+/// memset: what lies in gaps of the caller's tensor is not its own.
+void spread_zeros(const strided_copy &spread, void *scratch, void *to,
+        const launch_stream &stream);
+constexpr size_t zeros_bytes = 256;
+
 /// Makes an output that is staged fill all of the caller's tensor, of which the copy
 /// writes a part, with zeros first.
 void fill_with_zeros(
         convolution_operand &output, const detail::tensor_view &callers);
+
+/// Strides without gaps, the axes in an order from the innermost to the outermost.
+template <size_t rank>
+std::array<int64_t, rank> dense_strides(const std::array<int64_t, rank> &dims,
+        const std::array<size_t, rank> &order) {
+    std::array<int64_t, rank> strides {};
+    int64_t next = 1;
+    for (const size_t axis : order) {
+        strides[axis] = next;
+        next *= dims[axis];
+    }
+    return strides;
+}
 
 /// A tensor of the same dims without gaps, channels last.
 detail::tensor_view dense_channels_last(detail::tensor_view tensor);
@@ -119,68 +138,27 @@ std::optional<size_t> convolution_workspace_left(
         const detail::compile_options &options, size_t staged_bytes,
         std::string &refusal);
 
-/// All three, at execution. What is staged lies at the start of the workspace.
-class convolution_operands {
-public:
-    /// Of the zeros that take_back may need.
-    static constexpr size_t zeros_bytes = 256;
+/// What kernels submit on such tensors. `own` has the bytes of the workspace that they take
+/// beside the copies at a multiple of staged_alignment, null for none. The device is current.
+using staged_launches = std::function<void(
+        const operand_data &data, std::byte *own, const launch_stream &stream)>;
 
-    /// With `others` that are as the output, which is not staged if there are any.
-    convolution_operands(const convolution_operand &src,
-            const convolution_operand &weights, const convolution_operand &dst,
-            size_t output, size_t others = 0);
-
-    /// The start for all of these, of a workspace with room for staged_slack.
-    static std::byte *start_of(std::byte *workspace);
-    size_t staged_bytes() const { return staged_bytes_of(operands_); }
-    std::string copies() const { return copies_of(operands_); }
-
-    /// Makes these use the copy of an input that `earlier` makes, which is executed
-    /// just ahead of these on the same workspace; `index` is that of src, weights or
-    /// dst. False, and nothing is shared, where `earlier` does not copy the input to
-    /// the same layout, or where one of the two shares another input already.
-    bool share(convolution_operands &earlier, size_t index);
-    bool is_shared(size_t index) const { return brought_[index]; }
-
-    /// The kernel's tensors, the inputs copied: in the workspace from `start`
-    /// on, the caller's own, or memory of the stream for what lies at no
-    /// multiple of 16 bytes (another kernel for these would give other bits).
-    /// The device must be current.
-    operand_data bring(std::span<void *const> args, std::byte *start,
-            detail::stream_impl &stream) const;
-
-    /// Copies the kernel's output to the caller's. `zeros` is scratch of
-    /// zeros_bytes where wants_zeros().
-    void take_back(const operand_data &data, std::span<void *const> args,
-            void *zeros, detail::stream_impl &stream) const;
-    bool wants_zeros() const { return operands_[output_].zero_first; }
-
-private:
-    /// Places the tensor with this index at the start, the others behind it.
-    void place_first(size_t index);
-
-    std::array<convolution_operand, 3> operands_;
-    size_t output_;
-    size_t others_;
-    std::array<size_t, 3> offsets_ {}; ///< bytes from the start, where staged
-    /// The inputs whose copies `earlier` has made (share).
-    std::array<bool, 3> brought_ {};
-};
-
-/// A plan of such tensors: gradients of one op share what both of them copy.
+/// A plan of such tensors: what is staged lies at the start of the workspace, and gradients
+/// of one op share what both of them copy.
 class staged_convolution : public detail::plan {
 public:
-    /// Submits kernels. `own` has the bytes of the workspace that they take beside the
-    /// copies at a multiple of staged_alignment, null for none. The device is current.
-    using launches = std::function<void(const operand_data &data,
-            std::byte *own, const launch_stream &stream)>;
+    /// Of src, weights and dst. `library`, `kernel`, which may be empty, and `copied_as`,
+    /// " as f32", are words for get_info. With `others` that are as the output, which is
+    /// not staged if there are any.
+    staged_convolution(const std::array<convolution_operand, 3> &operands,
+            size_t output, size_t own_bytes, staged_launches launches,
+            std::string library, std::string kernel = {},
+            std::string copied_as = {}, size_t others = 0);
 
-    /// `library`, `kernel`, which may be empty, and `copied_as`, " as f32", are words
-    /// for get_info.
-    staged_convolution(const convolution_operands &operands, size_t own_bytes,
-            launches all, std::string library, std::string kernel = {},
-            std::string copied_as = {});
-
+    /// Makes this plan use the copy of an input that `earlier` makes, which is executed
+    /// just ahead of it on the same workspace. Nothing is shared where `earlier` does
+    /// not copy the input to the same layout, or where one of the two shares another
+    /// input already.
     void share_copy(detail::plan &earlier, size_t argument) final;
     size_t workspace_bytes() const final;
     void execute(std::span<void *const> args, std::byte *workspace,
@@ -189,10 +167,22 @@ public:
     std::string backend() const final;
 
 private:
-    convolution_operands operands_;
-    const size_t own_bytes_;
-    const launches launches_;
+    /// Places the tensor with this index at the start, the others behind it.
+    void place_first(size_t index);
+    /// The kernel's tensors, the inputs copied: in the workspace from `start`
+    /// on, the caller's own, or memory of the stream for what lies at no
+    /// multiple of 16 bytes (another kernel for these would give other bits).
+    operand_data bring(std::span<void *const> args, std::byte *start,
+            detail::stream_impl &stream) const;
+
+    const std::array<convolution_operand, 3> operands_;
+    const size_t output_, own_bytes_;
+    const staged_launches launches_;
     const std::string library_, kernel_, copied_as_;
+    const size_t others_;
+    std::array<size_t, 3> offsets_ {}; ///< bytes from the start, where staged
+    /// The inputs whose copies the plan before has made (share_copy).
+    std::array<bool, 3> brought_ {};
 };
 
 } // namespace gradnn::gpu

@@ -8,7 +8,6 @@
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/weights_sum.hpp"
 #include "gpu/device/rounding.hpp"
-#include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "kernel/problem_text.hpp"
 
@@ -44,10 +43,9 @@ public:
             parts_bytes_ = std::max(parts_bytes_, each.plan->workspace_bytes());
         if (zeros) fill_ = spread_over(whole.src);
         if (!sums) return;
-        const auto count = static_cast<int64_t>(parts_.size());
         partial_bytes_ = partial_weights_bytes(whole, 1);
-        sum_ = weights_sum_launcher(
-                "convolution_weights_sum", whole, count, false);
+        sum_ = weights_sum_launcher("convolution_weights_sum", whole,
+                static_cast<int64_t>(parts_.size()), false);
     }
 
     void execute(std::span<void *const> args, std::byte *workspace,
@@ -57,9 +55,7 @@ public:
                 = workspace + round_up(parts_bytes_, zeros_bytes);
         if (zeros_) {
             const launch_scope scope(stream);
-            check(cudaMemsetAsync(beside, 0, zeros_bytes, scope.stream()),
-                    "cudaMemsetAsync");
-            copy(fill_, beside, args[output_], scope.stream());
+            spread_zeros(fill_, beside, args[output_], scope.stream());
         }
         std::byte *partial = beside;
         for (const part &each : parts_) {
@@ -97,8 +93,6 @@ public:
     }
 
 private:
-    static constexpr size_t zeros_bytes = convolution_operands::zeros_bytes;
-
     const std::vector<part> parts_;
     const bool zeros_; ///< all is filled with zeros first
     const size_t output_;

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/weights_sum.cuh"
 #include "gpu/device/rounding.hpp"
 #include "gpu/runtime/launch.hpp"
@@ -24,11 +25,7 @@ detail::weights_view partial_weights_view(
     view.type = problem.src.type == detail::data_type::f64
             ? detail::data_type::f64
             : detail::data_type::f32;
-    int64_t next = 1;
-    for (const size_t axis : {1U, 0U, 5U, 4U, 3U, 2U}) {
-        view.strides[axis] = next;
-        next *= view.dims[axis];
-    }
+    view.strides = dense_strides(view.dims, {1, 0, 5, 4, 3, 2});
     return view;
 }
 

@@ -87,10 +87,8 @@ plan_or_refusal make(
             }
     };
     const int64_t all = ceil_div(images, cut->images);
-    const auto &[src, weights, dst] = cut->mapping.operands;
-    return std::make_unique<staged_convolution>(
-            convolution_operands {src, weights, dst, 0}, bytes, launches,
-            "CUTLASS",
+    return std::make_unique<staged_convolution>(cut->mapping.operands, 0, bytes,
+            launches, "CUTLASS",
             all > 1 ? text(cut->choice.name(), ", ", all, " portions")
                     : cut->choice.name());
 }

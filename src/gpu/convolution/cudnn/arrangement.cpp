@@ -44,25 +44,13 @@ grouped_tensor grouped(const detail::weights_view &view) {
 /// The axes from the outermost to the innermost.
 enum class family { ncx, nxc };
 
-constexpr array5 axes_of(family order) {
-    return order == family::ncx ? array5 {0, 1, 2, 3, 4}
-                                : array5 {0, 2, 3, 4, 1};
-}
-
 array5 folded_dims(const grouped_tensor &t) {
     return {t.dims[0] * t.dims[1], t.dims[2], t.dims[3], t.dims[4], t.dims[5]};
 }
 
 array5 dense_strides(const array5 &dims, family order) {
-    array5 strides {};
-    int64_t next = 1;
-    const array5 axes = axes_of(order);
-    for (size_t i = axes.size(); i-- > 0;) {
-        const auto axis = static_cast<size_t>(axes[i]);
-        strides[axis] = next;
-        next *= dims[axis];
-    }
-    return strides;
+    return order == family::ncx ? gpu::dense_strides(dims, {4, 3, 2, 1, 0})
+                                : gpu::dense_strides(dims, {1, 4, 3, 2, 0});
 }
 
 /// The strides of a tensor with groups and O in one axis, where it is dense in
@@ -156,16 +144,12 @@ bool set_copy(seen_operand &operand, const grouped_tensor &callers,
     }
     operand.zero_first = is_output ? !all_of_callers : !all_of_staged;
     strided_copy &copy = operand.copy;
-    copy.rank = 6;
-    copy.dims = dims;
-    copy.src_type = is_output ? operand.seen.type : callers.type;
-    copy.dst_type = is_output ? callers.type : operand.seen.type;
-    copy.src_strides = is_output ? staged : callers.strides;
-    copy.dst_strides = is_output ? callers.strides : staged;
-    operand.fill = copy;
-    operand.fill.src_type = copy.dst_type;
-    operand.fill.dims = callers.dims;
-    operand.fill.src_strides = {};
+    copy = {callers.type, operand.seen.type, 6, dims, callers.strides, staged};
+    if (!is_output) return true;
+    std::swap(copy.src_type, copy.dst_type);
+    std::swap(copy.src_strides, copy.dst_strides);
+    operand.fill = {
+            callers.type, callers.type, 6, callers.dims, {}, callers.strides};
     return true;
 }
 
@@ -322,12 +306,9 @@ bool better_as_nxc(const convolution_problem &p) {
 
 bool same_arrangement(
         const problem_arrangement &a, const problem_arrangement &b) {
-    for (size_t index = 0; index < 3; ++index)
-        if (a.operands[index].seen.strides != b.operands[index].seen.strides
-                || a.operands[index].seen.dims != b.operands[index].seen.dims)
-            return false;
-    return a.widened == b.widened && a.pads_begin == b.pads_begin
-            && a.pads_end == b.pads_end;
+    const auto seen = &seen_operand::seen;
+    return std::ranges::equal(a.operands, b.operands, {}, seen, seen)
+            && a.pads_begin == b.pads_begin && a.pads_end == b.pads_end;
 }
 
 } // namespace
@@ -381,8 +362,8 @@ std::vector<problem_arrangement> arrangements_of(
             std::swap(ncx, nxc);
         for (auto *made : {&ncx, &nxc})
             if (*made
-                    && std::none_of(found.begin(), found.end(),
-                            [&](const problem_arrangement &known) {
+                    && std::ranges::none_of(
+                            found, [&](const problem_arrangement &known) {
                                 return same_arrangement(known, **made);
                             }))
                 found.push_back(std::move(**made));

@@ -23,6 +23,8 @@ struct described_tensor {
 
     /// Elements from the first to the last.
     int64_t extent() const;
+
+    bool operator==(const described_tensor &) const = default;
 };
 
 struct seen_operand : convolution_operand {

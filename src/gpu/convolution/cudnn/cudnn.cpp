@@ -87,16 +87,16 @@ public:
             const problem_arrangement &arrangement, const built_plan &chosen)
         : staged_convolution(
                 {arrangement.operands[0], arrangement.operands[1],
-                        arrangement.operands[2], arrangement.output(),
-                        arrangement.epilogue.size()},
-                chosen.workspace_bytes(),
+                        arrangement.operands[2]},
+                arrangement.output(), chosen.workspace_bytes(),
                 [chosen](const operand_data &data, std::byte *own,
                         const launch_stream &stream) {
                     const borrowed_handle handle(stream.device, stream);
                     chosen.execute(handle.get(), data, own);
                 },
                 text("cuDNN ", version_text()), chosen.tag(),
-                arrangement.widened ? " as f32" : ""),
+                arrangement.widened ? " as f32" : "",
+                arrangement.epilogue.size()),
           deterministic_(chosen.deterministic()),
           has_ops_behind_(!arrangement.epilogue.empty()) {}
 

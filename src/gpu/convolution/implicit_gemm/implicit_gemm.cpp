@@ -79,9 +79,8 @@ plan_or_refusal make_part(const tile_set &set,
                         " counts in, and at most 65535 of its blocks on a "
                         "side"),
                 problem);
-    const auto &[src, weights, dst] = mapping->operands;
     return std::make_unique<staged_convolution>(
-            convolution_operands {src, weights, dst, mapping->order[2]},
+            mapping->operands, mapping->order[2],
             partial_bytes(mapping->problem, choice.slices),
             [launch, order = mapping->order](const operand_data &data,
                     std::byte *partials, const launch_stream &stream) {

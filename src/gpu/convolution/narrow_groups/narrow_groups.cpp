@@ -356,11 +356,8 @@ plan_or_refusal make(
                                   const launch_stream &stream) {
         launch({data[0], data[1], data[2], own}, stream);
     };
-    return within_workspace_limit(
-            std::make_unique<staged_convolution>(
-                    convolution_operands {
-                            operands[0], operands[1], operands[2], output},
-                    own_bytes, launches, "CUDA"),
+    return within_workspace_limit(std::make_unique<staged_convolution>(operands,
+                                          output, own_bytes, launches, "CUDA"),
             options, "its copies and sums");
 }
 
