@@ -32,6 +32,11 @@ std::array<int64_t, 3> deep(
     return {depth, list[0], list[1]};
 }
 
+std::string copies_of(const problem_arrangement &a) {
+    const std::string copies = gpu::copies_of(a.operands);
+    return a.widened && !copies.empty() ? copies + " as f32" : copies;
+}
+
 /// What execute does with an arrangement, with loops in cuDNN's place. Both
 /// sides of src are checked to be padded enough.
 void by_arrangement(const convolution_problem &p, const problem_arrangement &a,
@@ -111,7 +116,7 @@ TEST(cudnn_arrangement, every_way_computes_the_problem) {
         for (const problem_arrangement &a : arrangements) {
             ASSERT_TRUE(computes(p, a.output(), random,
                     [&](auto &data) { by_arrangement(p, a, data); }))
-                    << "round " << round << ", " << a.copies();
+                    << "round " << round << ", " << copies_of(a);
             ++tried;
         }
     }
@@ -140,7 +145,7 @@ TEST(cudnn_arrangement, copies_no_more_of_src_than_taps_meet) {
                 }
             ASSERT_TRUE(computes(p, a.output(), random,
                     [&](auto &data) { by_arrangement(p, a, data); }))
-                    << "round " << round << ", " << a.copies();
+                    << "round " << round << ", " << copies_of(a);
             ++tried;
         }
     }
@@ -154,7 +159,7 @@ TEST(cudnn_arrangement, takes_dense_layouts_as_they_are) {
                 plain_problem(data_type::f32, o, weights));
         ASSERT_FALSE(ways.empty());
         EXPECT_EQ(ways.front().staged_bytes, 0U);
-        EXPECT_EQ(ways.front().copies(), "");
+        EXPECT_EQ(copies_of(ways.front()), "");
         EXPECT_EQ(ways.front().space, 2);
         EXPECT_EQ(ways.front().pads_begin[0], 1);
         EXPECT_EQ(ways.front().pads_end[0], 1);
@@ -204,7 +209,7 @@ TEST(cudnn_arrangement, copies_no_more_than_the_weights_of_xio) {
     const auto ways = gpu::cudnn::arrangements_of(
             plain_problem(data_type::f32, order::nxc, 2));
     ASSERT_FALSE(ways.empty());
-    EXPECT_EQ(ways.front().copies(), "weights copied");
+    EXPECT_EQ(copies_of(ways.front()), "weights copied");
 }
 
 // 16-bit kernels of cuDNN's like NXC; but a 1x1 convolution of NCX is a product
@@ -212,7 +217,7 @@ TEST(cudnn_arrangement, copies_no_more_than_the_weights_of_xio) {
 TEST(cudnn_arrangement, copies_sixteen_bits_of_ncx) {
     const auto first = [](const convolution_problem &p) {
         const auto ways = gpu::cudnn::arrangements_of(p);
-        return ways.empty() ? "none" : ways.front().copies();
+        return ways.empty() ? "none" : copies_of(ways.front());
     };
     EXPECT_EQ(first(plain_problem(data_type::bf16, order::ncx, 0)),
             "src, weights, dst copied");
@@ -238,7 +243,7 @@ TEST(cudnn_arrangement, widens_sixteen_bits_last) {
     ASSERT_GT(ways.size(), 1U);
     EXPECT_FALSE(ways.front().widened);
     EXPECT_TRUE(ways.back().widened);
-    EXPECT_EQ(ways.back().copies(), "src, weights, dst copied as f32");
+    EXPECT_EQ(copies_of(ways.back()), "src, weights, dst copied as f32");
 }
 
 /// A problem of 16 bits with so many channels.
@@ -309,7 +314,7 @@ TEST(cudnn_arrangement, filled_channels_compute_the_problem) {
         for (const problem_arrangement &a : arrangements) {
             ASSERT_TRUE(computes(p, a.output(), random,
                     [&](auto &data) { by_arrangement(p, a, data); }))
-                    << "round " << round << ", " << a.copies();
+                    << "round " << round << ", " << copies_of(a);
             if (a.operands[0].seen.dims[1] != p.src.dims[1]
                     || a.operands[2].seen.dims[1] != p.dst.dims[1])
                 ++filled;

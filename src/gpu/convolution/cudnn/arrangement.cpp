@@ -338,11 +338,6 @@ int64_t problem_arrangement::weights_terms() const {
     return terms;
 }
 
-std::string problem_arrangement::copies() const {
-    const std::string text = copies_of(operands);
-    return widened && !text.empty() ? text + " as f32" : text;
-}
-
 std::vector<problem_arrangement> arrangements_of(
         const convolution_problem &problem) {
     const bool narrow = is_narrow(problem.src) || is_narrow(problem.dst);

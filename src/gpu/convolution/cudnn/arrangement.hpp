@@ -59,8 +59,6 @@ struct problem_arrangement {
     bool exceeds_a_grid() const;
     /// Terms of the longest sum of a weights gradient.
     int64_t weights_terms() const;
-    /// "src, weights copied", or "copied as f32"; empty where nothing is.
-    std::string copies() const;
 };
 
 /// Ways to put a problem to cuDNN, the best first: the caller's layouts where
