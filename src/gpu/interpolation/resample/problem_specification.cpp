@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -269,10 +270,15 @@ host_tables<Sum>::host_tables(const mapped_problem &of) {
                         = static_cast<Sum>(map.weight(map.offset(i) + t));
     }
     const axis_map &walk = of.maps[0];
-    for (int64_t o = 0; o < walk.dst && walk.two_taps; ++o)
-        steps.push_back({static_cast<Sum>(walk.low_weight(o)),
-                static_cast<Sum>(walk.high_weight(o)),
-                static_cast<int>(walk.low(o))});
+    steps.resize(walk.two_taps ? static_cast<size_t>(walk.dst) : 0);
+    // Behind the members too: uploads are compared byte by byte.
+    std::memset(static_cast<void *>(steps.data()), 0,
+            steps.size() * sizeof(step<Sum>));
+    for (size_t o = 0; o < steps.size(); ++o) {
+        steps[o].low_weight = static_cast<Sum>(walk.low_weight(o));
+        steps[o].high_weight = static_cast<Sum>(walk.high_weight(o));
+        steps[o].low = static_cast<int>(walk.low(o));
+    }
 }
 
 template struct host_tables<float>;
