@@ -78,8 +78,9 @@ bool run_sample(random_source &random) {
     const int64_t wave = random.integer(1, 40);
     const auto columns = cut_columns(p, wave);
     const rows_cut rows = cut_rows(p, wave * warps);
-    std::vector<gpu::pack<double, 2>> workspace(static_cast<size_t>(
-            (columns ? columns->partials : rows.partials) / 2 + 1));
+    const partial_shape sums = columns ? columns->sums : rows.sums;
+    std::vector<gpu::pack<double, 2>> workspace(
+            static_cast<size_t>(sums.total() / 2 + 1));
     auto *const partials = reinterpret_cast<sum_of<Type> *>(workspace.data());
     const bool descending = random.integer(0, 1) == 1;
     const auto blocks = [](int64_t all, int64_t each) {
@@ -93,12 +94,11 @@ bool run_sample(random_source &random) {
                             columns->rows, vectors, columns->lanes, whole);
                 });
     } else {
-        run_blocks(blocks(rows.partials, warps), 1, threads, descending, [&] {
+        run_blocks(blocks(sums.total(), warps), 1, threads, descending, [&] {
             rows_kernel<Type>(
                     diff_dst, partials, rows.shape, dims[1], rows.parts, whole);
         });
     }
-    const partial_shape sums = columns ? columns->sums : rows.sums;
     const int lanes = final_lanes(sums);
     std::vector<sum_of<Type>> found(static_cast<size_t>(2 * dims[1]));
     run_blocks(blocks(dims[1], final_threads / lanes), 1, final_threads,
@@ -140,11 +140,11 @@ TEST(bias_emulated, cuts_fit_in_huge_problems) {
             ++columns;
             EXPECT_LE(ceil_div(cut->row_elements / vector, threads), 65535);
             EXPECT_LT(cut->parts, INT32_MAX);
-            EXPECT_LT(cut->partials, int64_t {1} << 31);
+            EXPECT_LT(cut->sums.total(), int64_t {1} << 31);
             EXPECT_LT(cut->lanes * cut->row_elements, INT32_MAX);
         }
         const rows_cut rows = cut_rows(p, 132 * 3 * warps);
-        EXPECT_LT(ceil_div(rows.partials, int64_t {warps}), INT32_MAX);
+        EXPECT_LT(ceil_div(rows.sums.total(), int64_t {warps}), INT32_MAX);
         EXPECT_GE(rows.parts, 1);
     }
     EXPECT_GE(columns, 100);

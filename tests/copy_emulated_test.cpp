@@ -85,7 +85,7 @@ std::string run_copy(const shape &given, const void *src, void *dst, bool far,
     const shape &of = cut.of;
     const bool descending = random.integer(0, 1) == 1;
     const std::string filled = of.written == of.dims[0] ? "" : " filled";
-    if (cut.way == copy_way::elements || cut.way == copy_way::words) {
+    if (!cut.by_tiles) {
         const auto run
                 = [&]<int width, bool wide_loads, typename Index = uint32_t>() {
             axis_dividers<Index> dividers;

@@ -71,14 +71,12 @@ void by_arrangement(const convolution_problem &p, const problem_arrangement &a,
     };
     const loops all {p.weights.dims[0], dims_of(0), dims_of(1), dims_of(2),
             deep(a.strides, a.space, 1), deep(a.dilations, a.space, 1),
-            deep(a.pads_begin, a.space, 0)};
+            deep(a.pads, a.space, 0)};
     for (size_t axis = 0; axis < 3; ++axis) {
-        const auto end = deep(a.pads_end, a.space, 0)[axis];
         EXPECT_GE(all.pads[axis], 0);
-        EXPECT_GE(end, 0);
         const int64_t window
                 = (all.weights[2 + axis] - 1) * all.dilations[axis] + 1;
-        EXPECT_EQ((all.src[2 + axis] + all.pads[axis] + end - window)
+        EXPECT_EQ((all.src[2 + axis] + 2 * all.pads[axis] - window)
                                 / all.strides[axis]
                         + 1,
                 all.dst[2 + axis]);
@@ -161,8 +159,7 @@ TEST(cudnn_arrangement, takes_dense_layouts_as_they_are) {
         EXPECT_EQ(ways.front().staged_bytes, 0U);
         EXPECT_EQ(copies_of(ways.front()), "");
         EXPECT_EQ(ways.front().space, 2);
-        EXPECT_EQ(ways.front().pads_begin[0], 1);
-        EXPECT_EQ(ways.front().pads_end[0], 1);
+        EXPECT_EQ(ways.front().pads[0], 1);
     }
 }
 
@@ -189,7 +186,7 @@ TEST(cudnn_arrangement, pads_of_one_position_are_the_callers) {
     };
     const problem_arrangement small = first_way(2, 1, 64, order::nxc);
     EXPECT_FALSE(small.operands[0].staged);
-    EXPECT_EQ(small.pads_end[0], 1);
+    EXPECT_EQ(small.pads[0], 1);
     EXPECT_EQ(small.strides[0], 2);
     EXPECT_FALSE(first_way(8, 0, 64, order::nxc).operands[0].staged);
     // Copied all the same: cropped to the window, and nothing else is copied.

@@ -100,8 +100,8 @@ void by_pointwise(const convolution_problem &p, problem_shape shape,
     const int64_t blocks = random.integer(1, 3);
     emulated::tensors = {first.range(), second.range()};
     if (p.direction != convolution_direction::backward_weights) {
-        with_kernel<1, 2, 4, 8, 16>(
-                shape.planes, steps_of(shape), [&]<bool planes, int steps>() {
+        with_kernel<1, 2, 4, 8, 16>(shape.planes, products_of(shape),
+                [&]<bool planes, int steps>() {
                     run_blocks(blocks, data_shared_bytes(shape), random, [&] {
                         data_kernel<Type, planes, steps>(first.data(),
                                 weights.data(), second.data(), shape);
@@ -114,7 +114,7 @@ void by_pointwise(const convolution_problem &p, problem_shape shape,
             p, parts_of(shape, blocks), false);
     std::vector<float> partials(
             static_cast<size_t>(partial.count * partial.parts), NAN);
-    with_kernel<1, 2, 4>(shape.planes, row_tiles_of(shape),
+    with_kernel<1, 2, 4>(shape.planes, products_of(shape),
             [&]<bool planes, int row_tiles>() {
                 run_blocks(partial.parts, weights_shared_bytes(shape), random,
                         [&] {
@@ -226,8 +226,7 @@ TEST(pointwise, cuts_weights) {
         ASSERT_GE(parts, 1);
         ASSERT_LE(parts, shape->tiles);
         const int shares = warps
-                / column_shares_of(
-                        shape->second.channels, row_tiles_of(*shape));
+                / column_shares_of(shape->second.channels, products_of(*shape));
         ASSERT_GE(shares, 1);
         const int64_t products = gpu::ceil_div(shape->tiles, parts)
                 * gpu::ceil_div(weights_positions / product_terms, shares);

@@ -46,8 +46,7 @@ reference_shape shape_of(const problem_arrangement &a) {
         const auto from = static_cast<size_t>(axis);
         shape.strides[axis + skip] = static_cast<int32_t>(a.strides[from]);
         shape.dilations[axis + skip] = static_cast<int32_t>(a.dilations[from]);
-        shape.pads_begin[axis + skip]
-                = static_cast<int32_t>(a.pads_begin[from]);
+        shape.pads_begin[axis + skip] = static_cast<int32_t>(a.pads[from]);
     }
     return shape;
 }

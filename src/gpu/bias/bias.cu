@@ -17,8 +17,8 @@ namespace {
 /// By columns where there is a cut by these, else by rows.
 template <typename Type, typename Result>
 launched_plan::launches launches_of(const bias_problem &problem,
-        const std::optional<columns_cut> &columns, const rows_cut &rows) {
-    const partial_shape sums = columns ? columns->sums : rows.sums;
+        const std::optional<columns_cut> &columns, const rows_cut &rows,
+        const partial_shape &sums) {
     const int lanes = final_lanes(sums);
     return [=](std::span<void *const> args, std::byte *workspace,
                    const launch_stream &stream) {
@@ -34,7 +34,7 @@ launched_plan::launches launches_of(const bias_problem &problem,
                     vectors, columns->lanes, is_aligned(from, 16));
         } else {
             launch_early("bias (rows)", rows_kernel<Type>,
-                    ceil_div(rows.partials, warps), threads, 0, stream, from,
+                    ceil_div(sums.total(), warps), threads, 0, stream, from,
                     partials, rows.shape, problem.diff_dst.dims[1], rows.parts,
                     is_aligned(from, 16));
         }
@@ -56,16 +56,17 @@ plan_or_refusal make(
     const auto columns = cut_columns(problem, wave);
     const rows_cut rows
             = columns ? rows_cut {} : cut_rows(problem, wave * warps);
+    const partial_shape &sums = columns ? columns->sums : rows.sums;
     const bool wide = problem.diff_bias_type != problem.diff_dst.type;
     return with_float_type(
             problem.diff_dst.type, [&]<typename Type>() -> plan_or_refusal {
-                return std::make_unique<launched_plan>(
-                        wide ? launches_of<Type, float>(problem, columns, rows)
-                             : launches_of<Type, Type>(problem, columns, rows),
+                return std::make_unique<launched_plan>(wide
+                                ? launches_of<Type, float>(
+                                        problem, columns, rows, sums)
+                                : launches_of<Type, Type>(
+                                        problem, columns, rows, sums),
                         sizeof(sum_of<Type>)
-                                * static_cast<size_t>(columns
-                                                ? columns->partials
-                                                : rows.partials));
+                                * static_cast<size_t>(sums.total()));
             });
 }
 

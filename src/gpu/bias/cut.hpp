@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <initializer_list>
 #include <numeric>
 #include <optional>
 
 #include "gpu/bias/columns.cuh"
 #include "gpu/bias/final.cuh"
 #include "gpu/bias/rows.cuh"
+#include "gpu/convolution/facts.hpp"
 #include "gpu/device/rounding.hpp"
 #include "kernel/problem.hpp"
 
@@ -45,15 +45,13 @@ struct columns_cut {
     int64_t rows = 0;
     int lanes = 1; ///< rows that a block has at a time
     int64_t parts = 1;
-    int64_t partials = 0; ///< sums in the workspace
-    partial_shape sums; ///< where they are
+    partial_shape sums;
 };
 
 /// For rows_kernel.
 struct rows_cut {
     channel_shape shape;
     int64_t parts = 1; ///< of a channel
-    int64_t partials = 0;
     partial_shape sums;
 };
 
@@ -73,29 +71,20 @@ inline std::optional<columns_cut> cut_columns(
     columns_cut cut;
     int64_t period = 0; // of the channels,
     int64_t run = 1; // of so many elements each
-    const auto &dims = problem.diff_dst.dims;
-    const auto &strides = problem.diff_dst.strides;
-    const int64_t channels = dims[1];
-    const int64_t space = dims[2] * dims[3] * dims[4];
-    const auto dense_from
-            = [&](int64_t stride, std::initializer_list<size_t> axes) {
-                  for (const size_t axis : axes) {
-                      if (dims[axis] != 1 && strides[axis] != stride)
-                          return false;
-                      stride *= dims[axis];
-                  }
-                  return true;
-              };
-    if (channels > 1 && strides[1] == 1 && dense_from(channels, {4, 3, 2, 0})) {
+    const detail::tensor_view &diff_dst = problem.diff_dst;
+    const int64_t channels = diff_dst.dims[1];
+    const int64_t space = positions_of(diff_dst);
+    if (channels > 1 && are_dense(diff_dst, {1, 4, 3, 2, 0})) {
         period = channels;
-    } else if (space < 512 && dims[0] >= 4 && dense_from(1, {4, 3, 2, 1, 0})) {
+    } else if (space < 512 && diff_dst.dims[0] >= 4
+            && are_dense(diff_dst, {4, 3, 2, 1, 0})) {
         period = channels * space;
         run = space;
     } else {
         return {};
     }
-    cut.elements = dims[0] * channels * space;
-    const int64_t bytes = detail::size_of(problem.diff_dst.type);
+    cut.elements = diff_dst.dims[0] * channels * space;
+    const int64_t bytes = detail::size_of(diff_dst.type);
     const int64_t vector = 16 / bytes;
     cut.row_elements = std::lcm(period, vector);
     cut.rows = ceil_div(cut.elements, cut.row_elements);
@@ -108,9 +97,9 @@ inline std::optional<columns_cut> cut_columns(
     const int64_t least = in_flight * (bytes == 2 ? 2 : 1);
     cut.parts = parts_of(
             column_blocks, wave, ceil_div(cut.rows, cut.lanes * least));
-    cut.partials = cut.parts * cut.row_elements;
-    if (cut.partials >= int64_t {1} << 31) return {};
-    cut.sums = {channels, run, cut.partials / period, period, run};
+    cut.sums = {
+            channels, run, cut.parts * cut.row_elements / period, period, run};
+    if (cut.sums.total() >= int64_t {1} << 31) return {};
     return cut;
 }
 
@@ -148,7 +137,6 @@ inline rows_cut cut_rows(const detail::bias_problem &problem, int64_t wave) {
     const int64_t most = ceil_div(items * shape.rows, 32 * in_flight);
     const int64_t channels = dims[1];
     cut.parts = parts_of(channels, wave, most);
-    cut.partials = cut.parts * channels;
     cut.sums = {channels, cut.parts, 1, 0, cut.parts};
     return cut;
 }

@@ -14,6 +14,9 @@ struct partial_shape {
     int64_t count = 1; ///< groups of `run` neighbouring sums
     int64_t stride = 0;
     int64_t run = 1;
+
+    /// Of all channels: what the workspace holds.
+    int64_t total() const { return channels * count * run; }
 };
 
 constexpr int final_threads = 512;

@@ -11,6 +11,8 @@
 // every value of every type exactly, and is rounded once.
 #include "gpu/runtime/copy.hpp"
 
+#include <type_traits>
+
 #include "gpu/device/constants.hpp"
 #include "gpu/runtime/copy_kernels.cuh"
 #include "gpu/runtime/copy_tiles.cuh"
@@ -22,19 +24,8 @@ namespace {
 
 using namespace copies;
 
-template <typename Mover, int load_width, int store_width>
-void run_tiles(const copy_cut &cut, const void *src, void *dst,
-        const launch_stream &stream) {
-    launch_early("copy (transposed)",
-            cut.is_small
-                    ? tiles_kernel<Mover, int32_t, load_width, store_width>
-                    : tiles_kernel<Mover, int64_t, load_width, store_width>,
-            blocks_for(cut.tiles.count, 1), threads,
-            cut.tiles.shared_bytes(sizeof(typename Mover::value)), stream, src,
-            dst, cut.of, cut.tiles);
-}
-
-template <typename Mover, typename Index, int width, bool wide_loads>
+template <typename Mover, typename Index, int width = 1,
+        bool wide_loads = false>
 void run_elements(const shape &of, const void *src, void *dst,
         const launch_stream &stream) {
     axis_dividers<Index> dividers;
@@ -47,46 +38,37 @@ void run_elements(const shape &of, const void *src, void *dst,
 }
 
 template <typename Mover>
-void run_words(const copy_cut &cut, const void *src, void *dst,
-        const launch_stream &stream) {
-    const auto run = [&]<int width>() {
-        if (cut.widths.load == width)
-            run_elements<Mover, uint32_t, width, true>(
-                    cut.of, src, dst, stream);
-        else
-            run_elements<Mover, uint32_t, width, false>(
-                    cut.of, src, dst, stream);
-    };
-    if constexpr (sizeof(typename Mover::value) < 8)
-        if (cut.widths.store == 4) return run.template operator()<4>();
-    run.template operator()<2>();
-}
-
-template <typename Mover>
 void run_mover(const shape &given, const void *src, void *dst,
         const launch_stream &stream) {
     constexpr size_t bytes = sizeof(typename Mover::value);
+    using tile_widths = std::conditional_t<bytes == 2, one_of<1, 2>, one_of<1>>;
     // Conversions have no words.
+    using row_widths = std::conditional_t<!Mover::moves_bits, one_of<1>,
+            std::conditional_t<bytes == 8, one_of<1, 2>, one_of<1, 2, 4>>>;
     const copy_cut cut = cut_of(given, bytes,
             Mover::moves_bits ? alignments_of(src, dst) : alignments {});
-    const shape &of = cut.of;
-    if (cut.way == copy_way::many_elements) {
-        run_elements<Mover, int64_t, 1, false>(of, src, dst, stream);
-    } else if (cut.way == copy_way::elements) {
-        run_elements<Mover, uint32_t, 1, false>(of, src, dst, stream);
-    } else if (cut.way == copy_way::words) {
-        if constexpr (Mover::moves_bits)
-            run_words<Mover>(cut, src, dst, stream);
-    } else if constexpr (bytes == 2) {
-        with_chosen(
-                [&]<int load, int store>() {
-                    run_tiles<Mover, load, store>(cut, src, dst, stream);
-                },
-                one_of<1, 2> {cut.widths.load},
-                one_of<1, 2> {cut.widths.store});
-    } else {
-        run_tiles<Mover, 1, 1>(cut, src, dst, stream);
-    }
+    const auto by_tiles = [&]<int load, int store>() {
+        launch_early("copy (transposed)",
+                cut.is_small ? tiles_kernel<Mover, int32_t, load, store>
+                             : tiles_kernel<Mover, int64_t, load, store>,
+                blocks_for(cut.tiles.count, 1), threads,
+                cut.tiles.shared_bytes(bytes), stream, src, dst, cut.of,
+                cut.tiles);
+    };
+    const auto in_order = [&]<int width>() {
+        if constexpr (width > 1)
+            if (cut.widths.load == width)
+                return run_elements<Mover, uint32_t, width, true>(
+                        cut.of, src, dst, stream);
+        run_elements<Mover, uint32_t, width>(cut.of, src, dst, stream);
+    };
+    if (cut.by_tiles)
+        with_chosen(by_tiles, tile_widths {cut.widths.load},
+                tile_widths {cut.widths.store});
+    else if (cut.is_small)
+        with_chosen(in_order, row_widths {cut.widths.store});
+    else
+        run_elements<Mover, int64_t>(cut.of, src, dst, stream);
 }
 
 void run(const shape &of, const void *src, void *dst,

@@ -195,13 +195,12 @@ copy_cut cut_of(
         if (element_bytes == 2 && aligned.src >= 4 && aligned.dst >= 4)
             cut.widths = widths_of(cut.of);
         cut.tiles = cut_tiles(cut.of, element_bytes, cut.widths);
-        cut.way = copy_way::tiles;
-        if (cut.tiles.count <= most_tiles) return cut;
+        cut.by_tiles = cut.tiles.count <= most_tiles;
+        if (cut.by_tiles) return cut;
     }
     cut.of = of;
-    cut.way = cut.is_small ? copy_way::elements : copy_way::many_elements;
-    cut.widths = words_of(of, element_bytes, aligned);
-    if (cut.is_small && cut.widths.store > 1) cut.way = copy_way::words;
+    cut.widths = cut.is_small ? words_of(of, element_bytes, aligned)
+                              : unit_widths {};
     return cut;
 }
 

@@ -95,19 +95,13 @@ struct tiling {
     }
 };
 
-/// Elements that a thread loads at a time (of tiles along axis 1), and stores.
+/// Elements that a thread loads at a time (of tiles along axis 1), and stores. One, where
+/// numbers are not small, in the order of dst.
 struct unit_widths {
     int load = 1;
     int store = 1;
 
     bool operator==(const unit_widths &) const = default;
-};
-
-enum class copy_way {
-    elements, ///< in the order of dst; all numbers and distances below 2^31
-    words, ///< the same, several neighbours at a time
-    many_elements, ///< of any number, at any distance
-    tiles, ///< dst and src are contiguous along different axes, 0 and 1
 };
 
 /// Bytes, powers of two, of which the addresses of src and dst are multiples.
@@ -119,10 +113,11 @@ alignments alignments_of(const void *src, const void *dst);
 
 /// How a copy runs.
 struct copy_cut {
-    copy_way way = copy_way::elements;
     shape of; ///< with the axis along which src is contiguous in place 1 (tiles)
-    bool is_small = true; ///< distances are below 2^31
-    unit_widths widths; ///< of tiles and words
+    bool is_small = true; ///< all numbers and distances are below 2^31
+    /// By tiles: src is contiguous along another axis than dst. Else in the order of dst.
+    bool by_tiles = false;
+    unit_widths widths;
     tiling tiles;
 };
 

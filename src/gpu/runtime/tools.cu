@@ -106,22 +106,6 @@ struct recorded_work::state {
         if (graph != nullptr) ignore(cudaGraphDestroy(graph));
     }
 
-    void record(const std::function<void()> &work) {
-        const device_guard current(device);
-        check(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal),
-                "cudaStreamBeginCapture");
-        try {
-            work();
-        } catch (...) {
-            ignore(cudaStreamEndCapture(native, &graph));
-            throw;
-        }
-        check(cudaStreamEndCapture(native, &graph), "cudaStreamEndCapture");
-        check(cudaGraphGetNodes(graph, nullptr, &nodes), "cudaGraphGetNodes");
-        check(cudaGraphInstantiate(&executable, graph, 0),
-                "cudaGraphInstantiate");
-    }
-
     const stream queue;
     const cudaStream_t native;
     const int device;
@@ -132,7 +116,19 @@ struct recorded_work::state {
 
 recorded_work::recorded_work(const stream &s, const std::function<void()> &work)
     : state_(std::make_shared<state>(s)) {
-    state_->record(work);
+    auto &[queue, native, device, graph, executable, nodes] = *state_;
+    const device_guard current(device);
+    check(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal),
+            "cudaStreamBeginCapture");
+    try {
+        work();
+    } catch (...) {
+        ignore(cudaStreamEndCapture(native, &graph));
+        throw;
+    }
+    check(cudaStreamEndCapture(native, &graph), "cudaStreamEndCapture");
+    check(cudaGraphGetNodes(graph, nullptr, &nodes), "cudaGraphGetNodes");
+    check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
 }
 
 size_t recorded_work::launches() const {

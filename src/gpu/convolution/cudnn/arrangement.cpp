@@ -80,8 +80,7 @@ std::optional<array5> strides_in(const grouped_tensor &t, family order) {
 struct axis_window {
     int64_t size = 1;
     int64_t shift = 0; ///< index of the caller's element 0 in it
-    int64_t pad_begin = 0;
-    int64_t pad_end = 0;
+    int64_t pad = 0; ///< at either end
 };
 
 struct axis_shape {
@@ -106,10 +105,10 @@ axis_window even_window(const axis_shape &axis) {
     const int64_t end = axis.span() - axis.src - axis.pad_begin;
     if (axis.pad_begin >= 0 && axis.pad_begin >= end
             && axis.pad_begin < end + axis.stride)
-        return {axis.src, 0, axis.pad_begin, axis.pad_begin};
+        return {axis.src, 0, axis.pad_begin};
     int64_t pad = std::max<int64_t>(0, std::min(axis.pad_begin, end));
     if (axis.span() - 2 * pad < 1) pad = 0;
-    return {axis.span() - 2 * pad, axis.pad_begin - pad, pad, pad};
+    return {axis.span() - 2 * pad, axis.pad_begin - pad, pad};
 }
 
 /// Copies the caller's elements to the staged tensor (or back), as far as the
@@ -184,32 +183,24 @@ std::optional<problem_arrangement> arrange_as_given(
     for (size_t axis = skip; axis < 3; ++axis) {
         made.strides[axis - skip] = p.strides[axis];
         made.dilations[axis - skip] = p.dilations[axis];
-        made.pads_begin[axis - skip] = src_windows[axis].pad_begin;
-        made.pads_end[axis - skip] = src_windows[axis].pad_end;
+        made.pads[axis - skip] = src_windows[axis].pad;
     }
 
     const std::array<grouped_tensor, 3> callers {
             grouped(p.src), grouped(p.weights), grouped(p.dst)};
     made.f32_output = callers[made.output()].type == data_type::f32;
     std::array<array5, 3> all_dims;
-    std::array<std::array<axis_window, 3>, 3> all_windows;
     std::array<std::optional<array5>, 3> own; // strides of what is not staged
     for (size_t index = 0; index < 3; ++index) {
         const grouped_tensor &tensor = callers[index];
-        array5 &dims = all_dims[index];
-        std::array<axis_window, 3> &windows = all_windows[index];
+        all_dims[index] = folded_dims(tensor);
         made.operands[index].seen.type = widened ? data_type::f32 : tensor.type;
-        dims = folded_dims(tensor);
-        for (size_t axis = 0; axis < 3; ++axis)
-            windows[axis].size = dims[2 + axis];
         bool same = made.operands[index].seen.type == tensor.type;
-        if (index == 0) {
-            windows = src_windows;
-            for (size_t axis = 0; axis < 3; ++axis) {
-                same = same && dims[2 + axis] == windows[axis].size
-                        && windows[axis].shift == 0;
-                dims[2 + axis] = windows[axis].size;
-            }
+        for (size_t axis = 0; index == 0 && axis < 3; ++axis) {
+            const axis_window &window = src_windows[axis];
+            same = same && window.size == p.src.dims[2 + axis]
+                    && window.shift == 0;
+            all_dims[0][2 + axis] = window.size;
         }
         if (same) own[index] = strides_in(tensor, order);
     }
@@ -245,7 +236,9 @@ std::optional<problem_arrangement> arrange_as_given(
             operand.copy = same_layout(operand.seen);
             continue;
         }
-        if (!set_copy(operand, callers[index], strides, all_windows[index],
+        std::array<axis_window, 3> windows = src_windows;
+        if (index != 0) windows = {{{dims[2]}, {dims[3]}, {dims[4]}}};
+        if (!set_copy(operand, callers[index], strides, windows,
                     index == made.output()))
             return std::nullopt;
     }
@@ -293,22 +286,20 @@ std::optional<problem_arrangement> arrange(
 bool better_as_nxc(const convolution_problem &p) {
     if (p.weights.dims[0] != 1) return false;
     if (p.src.strides[1] == 1 && p.dst.strides[1] == 1) return true;
-    int64_t plane = 1;
     bool product = true;
     for (size_t axis = 0; axis < 3; ++axis) {
         const axis_shape shape = shape_of(p, axis);
-        plane *= shape.dst;
         product = product && shape.weights == 1 && shape.stride == 1
                 && shape.src == shape.dst;
     }
-    return !product || plane % 8 != 0;
+    return !product || positions_of(p.dst) % 8 != 0;
 }
 
 bool same_arrangement(
         const problem_arrangement &a, const problem_arrangement &b) {
     const auto seen = &seen_operand::seen;
     return std::ranges::equal(a.operands, b.operands, {}, seen, seen)
-            && a.pads_begin == b.pads_begin && a.pads_end == b.pads_end;
+            && a.pads == b.pads;
 }
 
 } // namespace

@@ -38,8 +38,7 @@ struct problem_arrangement {
     int space = 2; ///< spatial axes
     std::array<int64_t, 3> strides {1, 1, 1};
     std::array<int64_t, 3> dilations {1, 1, 1};
-    std::array<int64_t, 3> pads_begin {};
-    std::array<int64_t, 3> pads_end {};
+    std::array<int64_t, 3> pads {}; ///< at either end
     /// Inputs of 16 bits are widened to f32: their products are exact in TF32.
     bool widened = false;
     /// The caller's output is f32, of whatever inputs.

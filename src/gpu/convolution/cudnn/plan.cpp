@@ -33,8 +33,8 @@ std::string key_of(const problem_arrangement &a, const compile_options &options,
     for (const detail::elementwise_kind each : a.epilogue)
         key += text("; op ", static_cast<int>(each));
     const auto space = static_cast<size_t>(a.space);
-    for (const auto *list :
-            {&a.strides, &a.dilations, &a.pads_begin, &a.pads_end})
+    // The pads of both ends.
+    for (const auto *list : {&a.strides, &a.dilations, &a.pads, &a.pads})
         key += text("; ", detail::text_of(std::span(*list).first(space)));
     return key
             + text("; deterministic ", options.deterministic, "; fpmath ",
@@ -53,9 +53,8 @@ void built_plan::execute(library_handle handle, const operand_data &data,
                                   .setUids(operands_, operand_ids.data())
                                   .setWorkspacePointer(workspace)
                                   .build();
-        check_status(
-                fe::detail::execute(handle, descriptor_->plan.get_raw_desc(),
-                        pack.get_raw_desc()),
+        check_status(fe::detail::execute(handle, descriptor_->get_raw_desc(),
+                             pack.get_raw_desc()),
                 "cudnnBackendExecute");
     } catch (const fe::cudnnException &failure) {
         throw error(status::runtime_error, failure.what());

@@ -12,6 +12,10 @@
 #include "gpu/convolution/cudnn/library.hpp"
 #include "kernel/kernel.hpp"
 
+namespace cudnn_frontend {
+class ExecutionPlan_v8;
+}
+
 namespace gradnn::gpu::cudnn {
 
 /// Immutable; execute may be called from many threads, each with its own
@@ -33,8 +37,7 @@ public:
 private:
     friend class plan_finder;
 
-    struct descriptor;
-    std::shared_ptr<const descriptor> descriptor_;
+    std::shared_ptr<const cudnn_frontend::ExecutionPlan_v8> descriptor_;
     int operands_ = 0; ///< src, weights, dst, the other tensors of ops behind
     size_t workspace_bytes_ = 0;
     bool deterministic_ = true;

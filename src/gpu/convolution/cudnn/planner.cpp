@@ -1,6 +1,7 @@
 #include "gpu/convolution/cudnn/planner.hpp"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -78,7 +79,7 @@ fe::Operation_v8 operation_behind(const problem_arrangement &a, size_t op) {
             : made.setdyDesc(read).setxDesc(other).setdxDesc(written).build();
 }
 
-fe::Operation_v8 operation_of(const problem_arrangement &a) {
+fe::Operation_v8 convolution_of(const problem_arrangement &a) {
     const auto compute = compute_type_of(a);
     const auto operand = [&](size_t index) {
         return tensor_of(a.operands[index].seen,
@@ -91,30 +92,36 @@ fe::Operation_v8 operation_of(const problem_arrangement &a) {
                       .setMathMode(CUDNN_CROSS_CORRELATION)
                       .setSpatialDimCount(a.space)
                       .setSpatialStride(a.space, a.strides.data())
-                      .setPrePadding(a.space, a.pads_begin.data())
-                      .setPostPadding(a.space, a.pads_end.data())
+                      .setPrePadding(a.space, a.pads.data())
+                      .setPostPadding(a.space, a.pads.data())
                       .setDilation(a.space, a.dilations.data())
                       .build();
-    const auto finish = [&](fe::OperationBuilder_v8 &builder) {
-        return builder.setcDesc(convolution).setAlpha(1.0).setBeta(0.0).build();
-    };
     using type = fe::DescriptorType_t;
-    fe::OperationBuilder_v8 to_data(
-            type::OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR);
-    fe::OperationBuilder_v8 to_weights(
-            type::OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR);
-    fe::OperationBuilder_v8 forward(
-            type::OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
+    constexpr std::array types {
+            type::OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+            type::OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+            type::OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR};
+    fe::OperationBuilder_v8 made(types[a.output()]);
     switch (a.direction) {
         case convolution_direction::backward_data:
-            return finish(
-                    to_data.setdxDesc(src).setwDesc(weights).setdyDesc(dst));
+            made.setdxDesc(src).setwDesc(weights).setdyDesc(dst);
+            break;
         case convolution_direction::backward_weights:
-            return finish(
-                    to_weights.setxDesc(src).setdwDesc(weights).setdyDesc(dst));
-        case convolution_direction::forward: break;
+            made.setxDesc(src).setdwDesc(weights).setdyDesc(dst);
+            break;
+        case convolution_direction::forward:
+            made.setxDesc(src).setwDesc(weights).setyDesc(dst);
+            break;
     }
-    return finish(forward.setxDesc(src).setwDesc(weights).setyDesc(dst));
+    return made.setcDesc(convolution).setAlpha(1.0).setBeta(0.0).build();
+}
+
+std::vector<fe::Operation_v8> operations_of(const problem_arrangement &a) {
+    std::vector<fe::Operation_v8> all;
+    all.push_back(convolution_of(a));
+    for (size_t op = 0; op < a.epilogue.size(); ++op)
+        all.push_back(operation_behind(a, op));
+    return all;
 }
 
 } // namespace
@@ -126,19 +133,11 @@ plan_finder::plan_finder(const problem_arrangement &arrangement,
       options_(options),
       handle_(handle),
       limit_(workspace_limit),
-      graph_([this] {
-          operations_.push_back(operation_of(arrangement_));
-          for (size_t op = 0; op < arrangement_.epilogue.size(); ++op)
-              operations_.push_back(operation_behind(arrangement_, op));
-          std::vector<const fe::Operation_v8 *> operations;
-          for (const fe::Operation_v8 &each : operations_)
-              operations.push_back(&each);
-          return fe::OperationGraphBuilder_v8()
-                  .setHandle(handle_)
-                  .setOperationGraph(static_cast<int64_t>(operations.size()),
-                          operations.data())
-                  .build();
-      }()) {
+      operations_(operations_of(arrangement)),
+      graph_(fe::OperationGraphBuilder_v8()
+                      .setHandle(handle)
+                      .setOperationGraph(operations_)
+                      .build()) {
     static_cast<void>(fe::get_heuristics_list(
             std::vector {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}, graph_,
             [&](cudnnBackendDescriptor_t config) {
@@ -187,7 +186,7 @@ built_plan plan_finder::build(size_t index, std::string &reason) {
                                       CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
                 == notes.end();
         plan.descriptor_
-                = std::make_shared<built_plan::descriptor>(std::move(made));
+                = std::make_shared<fe::ExecutionPlan_v8>(std::move(made));
     } catch (const fe::cudnnException &failure) {
         reason = failure.what();
     }

@@ -18,12 +18,6 @@ namespace gradnn::gpu::cudnn {
 /// By which cuDNN knows src, weights and dst, and the other tensors of ops behind.
 constexpr std::array<int64_t, 5> operand_ids {1, 2, 3, 4, 5};
 
-struct built_plan::descriptor {
-    explicit descriptor(cudnn_frontend::ExecutionPlan_v8 &&made)
-        : plan(std::move(made)) {}
-    const cudnn_frontend::ExecutionPlan_v8 plan;
-};
-
 // Which of these kernels gradnn does not use (rules.cpp).
 /// Whether a kernel may not be used, by what cuDNN notes of it. F(2x2, 3x3), the
 /// Winograd transform of 4x4 tiles, is as exact in f32 as plain sums; larger
@@ -79,7 +73,7 @@ private:
     const detail::compile_options &options_;
     const library_handle handle_;
     const size_t limit_;
-    std::vector<cudnn_frontend::Operation_v8> operations_;
+    const std::vector<cudnn_frontend::Operation_v8> operations_;
     cudnn_frontend::OperationGraph_v8 graph_;
     cudnn_frontend::EngineConfigList configs_;
 };

@@ -118,9 +118,8 @@ __global__ void __launch_bounds__(32 * warps)
             const operand &to = shape.second;
             Type *const first = written + place.image * to.image
                     + m * product_rows * to.channel + place.first;
-            const tile_view<planes, positions> out_view {to.channels,
-                    planes ? elements_behind_word(first) : 0,
-                    planes ? static_cast<int>(to.channel % word_elements) : 0};
+            const auto out_view = view_of<planes, positions>(
+                    written + m * product_rows * to.channel, to, place);
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 const int channel = g + 8 * half;

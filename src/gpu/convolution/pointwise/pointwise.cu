@@ -72,7 +72,7 @@ plan_or_refusal make(
     launcher add_parts;
     if (of_weights) {
         with_kernel<1, 2, 4>(problem.src.type, shape->planes,
-                row_tiles_of(*shape),
+                products_of(*shape),
                 [&]<typename Type, bool planes, int row_tiles>() {
                     blocks = parts_of(*shape,
                             choose(weights_kernel<Type, planes, row_tiles>));
@@ -82,7 +82,8 @@ plan_or_refusal make(
                 "convolution.gpu_pointwise (parts)", problem, blocks, false);
     } else {
         with_kernel<1, 2, 4, 8, 16>(problem.src.type, shape->planes,
-                steps_of(*shape), [&]<typename Type, bool planes, int steps>() {
+                products_of(*shape),
+                [&]<typename Type, bool planes, int steps>() {
                     blocks = std::min(choose(data_kernel<Type, planes, steps>),
                             ceil_div(shape->tiles, int64_t {warps}));
                 });

@@ -17,12 +17,6 @@ using detail::tensor_view;
 
 namespace {
 
-/// The power of two that is not below a / b.
-int shares_of(int a, int b) {
-    return static_cast<int>(
-            std::bit_ceil(static_cast<unsigned>(ceil_div(a, b))));
-}
-
 operand operand_of(const tensor_view &tensor, bool planes) {
     operand of;
     of.channels = static_cast<int>(tensor.dims[1]);
@@ -39,16 +33,13 @@ operand operand_of(const tensor_view &tensor, bool planes) {
 
 } // namespace
 
-int steps_of(const problem_shape &shape) {
-    return shares_of(shape.first.channels, product_terms);
-}
-
-int row_tiles_of(const problem_shape &shape) {
-    return shares_of(shape.first.channels, product_rows);
+int products_of(const problem_shape &shape) {
+    return static_cast<int>(std::bit_ceil(static_cast<unsigned>(
+            ceil_div(shape.first.channels, product_terms))));
 }
 
 int64_t data_shared_bytes(const problem_shape &shape) {
-    const int steps = steps_of(shape);
+    const int steps = products_of(shape);
     const int positions = data_positions(shape.planes, steps);
     const int read
             = staged_elements(shape.planes, shape.first.channels, positions);
@@ -72,7 +63,7 @@ int64_t parts_of(const problem_shape &shape, int64_t blocks) {
     // Tensor cores truncate: a sum leaves them after at most so many products.
     constexpr int64_t longest_chain = 512;
     const int64_t shares = warps
-            / column_shares_of(shape.second.channels, row_tiles_of(shape));
+            / column_shares_of(shape.second.channels, products_of(shape));
     constexpr int64_t products = weights_positions / product_terms;
     const int64_t least
             = ceil_div(shape.tiles, longest_chain / ceil_div(products, shares));
@@ -119,7 +110,7 @@ std::optional<problem_shape> describe(
     shape.first = operand_of(shape.first_is_dst ? dst : src, shape.planes);
     shape.second = operand_of(shape.first_is_dst ? src : dst, shape.planes);
     if (of_weights
-            && column_shares_of(shape.second.channels, row_tiles_of(shape))
+            && column_shares_of(shape.second.channels, products_of(shape))
                     > warps)
         return refuse("in gradients of weights, at most 128 channels of one "
                       "tensor where the other has more than 32");
@@ -137,7 +128,7 @@ std::optional<problem_shape> describe(
     }
     const int64_t of_tile = of_weights
             ? weights_positions
-            : data_positions(shape.planes, steps_of(shape));
+            : data_positions(shape.planes, products_of(shape));
     shape.tiles_of_image = ceil_div(shape.positions, of_tile);
     shape.tiles = images * shape.tiles_of_image;
     constexpr int64_t most_tiles = int64_t {1} << 30;

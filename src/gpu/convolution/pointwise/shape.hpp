@@ -69,11 +69,10 @@ struct problem_shape {
     bool first_is_dst = false;
 };
 
-/// Steps of product_terms channels: 1, 2, 4, 8 or 16.
-int steps_of(const problem_shape &);
-
-/// Rows of a block's products of weights, in product_rows: 1, 2 or 4.
-int row_tiles_of(const problem_shape &);
+/// Products for the channels of `first`, a power of two: of data by their terms (steps), of
+/// weights by their rows (row_tiles, 4 at most).
+int products_of(const problem_shape &);
+static_assert(product_terms == product_rows);
 
 /// Warps of a block that have other columns of the weights: 1, 2 or 4.
 __host__ __device__ constexpr int column_shares_of(int columns, int row_tiles) {
