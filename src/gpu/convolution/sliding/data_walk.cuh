@@ -1,7 +1,6 @@
 // A thread's walk along the rows that it reads (data.cuh).
 #pragma once
 
-#include "gpu/convolution/sliding/data_again.cuh"
 #include "gpu/convolution/sliding/data_tile.cuh"
 
 namespace gradnn::gpu::sliding {
