@@ -5,7 +5,9 @@
 
 namespace gradnn::gpu::sliding {
 
-block_shape block_of(int vectors, int vector_bytes, int most_threads) {
+block_shape tile_estimator::block_of(int vector, int most_threads) const {
+    if (!p.channels_last) return {1, 128};
+    const int vectors = p.channels / vector, vector_bytes = vector * bytes;
     block_shape best {1, 128};
     double best_score = -1e9;
     for (int lanes = 1; lanes <= std::min(vectors, 256); ++lanes) {
@@ -45,8 +47,7 @@ int strip_of(int rows, double blocks, double held, double beside) {
         const int strip = ceil_div(rows, strips);
         if (ceil_div(rows, strip) != strips) continue;
         const double waves = blocks * strips / held;
-        const double turns = waves < 5 ? std::ceil(waves) : waves + 0.5;
-        const double cost = std::max(turns, 0.35) * (strip + beside);
+        const double cost = turns_of(waves, 5) * (strip + beside);
         if (cost < least_cost) {
             least_cost = cost;
             best = strip;
@@ -55,7 +56,7 @@ int strip_of(int rows, double blocks, double held, double beside) {
     return best;
 }
 
-std::vector<int> row_columns(int width) {
+std::vector<int> tile_estimator::row_columns() const {
     std::vector<int> tried;
     for (const int columns :
             {width <= 32 ? width : ceil_div(width, ceil_div(width, 16)),
@@ -66,14 +67,12 @@ std::vector<int> row_columns(int width) {
     return tried;
 }
 
-std::vector<int> channel_vectors(
-        const problem_specification &p, const pitches &of) {
+std::vector<int> tile_estimator::channel_vectors(const pitches &of) const {
     if (!p.channels_last) return {1};
     std::vector<int> vectors;
     for (const int vector : {8, 4, 2, 1})
         if (p.channels % vector == 0
-                && vector_of_channels(bytes_of(p.type), p.alignment, vector, of)
-                        == vector)
+                && vector_of_channels(bytes, p.alignment, vector, of) == vector)
             vectors.push_back(vector);
     return vectors;
 }
@@ -108,6 +107,12 @@ double rows_ahead::late(int ahead) const {
             ? 1.0
             : 1 + 0.1 * std::clamp(2 - in_flight(1) / 12000, 0.0, 1.0);
     return std::clamp(9000 / in_flight(ahead), 1.0, 2.5) * together;
+}
+
+double rows_ahead::with_few_warps(double cost, int ahead, bool moves) const {
+    cost *= 1 + std::max(0.0, 12 - warps(ahead)) * 0.05;
+    if (moves) cost *= 1 + std::max(0.0, 16 - warps(ahead)) * 0.04;
+    return cost;
 }
 
 } // namespace gradnn::gpu::sliding

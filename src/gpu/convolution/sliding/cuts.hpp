@@ -2,6 +2,8 @@
 // time.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -51,6 +53,14 @@ struct block_shape {
     int lanes, threads;
 };
 
+/// A tile of a thread with its estimated cost, of a result or of a column of dst in
+/// instructions, before strips are cut.
+template <typename Cut>
+struct tile {
+    double cost;
+    Cut cut;
+};
+
 /// What estimates are made of.
 struct tile_estimator {
     const problem_specification &p;
@@ -59,27 +69,39 @@ struct tile_estimator {
               taps = p.depth.taps * p.row.taps * p.column.taps,
               wide = sum_bytes_of(p.type) / 4; ///< registers of a sum
 
-    /// Between a thread's columns.
-    int column_step() const {
-        return p.channels_last && p.column.parts() ? std::abs(p.column.dilation)
-                                                   : 1;
+    const int column_step = column_step_of(p), ///< between a thread's columns
+            column_gap = column_step > 1 ? 1 : std::abs(p.column.dilation),
+              width = ceil_div(p.column.written, column_step);
+
+    /// How much of its columns a tile of so many has on average.
+    double used(int columns) const {
+        return static_cast<double>(width)
+                / (ceil_div(width, columns) * columns);
     }
+    /// NXC: whole pixels or whole sectors of them, and few idle threads.
+    block_shape block_of(int vector, int most_threads = 288) const;
+    /// Blocks of so many threads and registers of each that a multiprocessor has registers for.
+    int blocks_of(int threads, int registers) const {
+        return gpu.registers / (threads * ceil_div(registers, 8) * 8);
+    }
+    /// Columns of a thread to try for windows that leave room for no more than a row of taps.
+    std::vector<int> row_columns() const;
+    /// NXC: vectors of channels of a thread to try, by which one of its tensors is moved.
+    std::vector<int> channel_vectors(const pitches &of) const;
 };
 
-/// A tile of a thread with its estimates, before strips are cut.
-struct data_tile {
-    double cost; ///< of a result, in instructions
-    double instructions; ///< of a result
-    data_cut cut;
-};
+using data_tile = tile<data_cut>;
 
 struct data_estimator : tile_estimator {
     const row_walk walk = row_walk::of(p.row);
     std::vector<data_tile> tiles = {};
 
-    /// Results that follow one another without gaps, so that planes may be staged.
-    bool planes_are_dense(const pitches &of, int rows, int columns, int depths,
-            int channels) const {
+    /// Results, or what is read, that follow one another without gaps, so that planes may be
+    /// staged.
+    bool planes_are_dense(
+            const pitches &of, int axis::*positions, int channels) const {
+        const int rows = p.row.*positions, columns = p.column.*positions,
+                  depths = p.depth.*positions;
         const int64_t plane = int64_t {rows} * columns;
         return (columns == 1 || of.column == 1)
                 && (rows == 1 || of.row == columns)
@@ -87,6 +109,12 @@ struct data_estimator : tile_estimator {
                 && (channels == 1 || of.channel == plane * depths)
                 && (p.images == 1 || of.image == plane * depths * channels)
                 && plane * depths * channels < (1 << 30);
+    }
+    bool read_is_dense() const {
+        return planes_are_dense(p.read, &axis::read, p.channels * p.multiplier);
+    }
+    bool written_is_dense() const {
+        return planes_are_dense(p.written, &axis::written, p.channels);
     }
 
     /// A window of one row of many taps, whose sums move up with each row that is read.
@@ -125,20 +153,25 @@ struct rows_ahead {
     /// How many times as long as with enough on their way; loads to registers are waited for
     /// together.
     double late(int ahead) const;
+    /// What costs so much with enough warps; where sums move, which follows their products,
+    /// enough are more.
+    double with_few_warps(double cost, int ahead, bool moves) const;
 };
 
-/// Whole pixels or whole sectors of them, and few idle threads.
-block_shape block_of(int vectors, int vector_bytes, int most_threads = 288);
+/// What a tile takes by instructions and by wavefronts of shared memory, which hide most of
+/// one another.
+inline double overlapped(double by_issue, double by_shared) {
+    return std::max(by_issue, by_shared) + 0.2 * std::min(by_issue, by_shared);
+}
+
+/// What so many waves of blocks take: up to some they are waited for as a whole, then the last
+/// one for a part.
+inline double turns_of(double waves, double whole, double last = 0.5) {
+    return std::max(0.35, waves < whole ? std::ceil(waves) : waves + last);
+}
 
 /// Rows of a strip so that strips fill the multiprocessors in the fewest turns, where
 /// `blocks` of strips of all rows fill `held`, and a strip costs so many rows beside its own.
 int strip_of(int rows, double blocks, double held, double beside);
-
-/// Columns of a thread to try for windows that leave room for no more than a row of taps.
-std::vector<int> row_columns(int width);
-
-/// NXC: vectors of channels of a thread to try, by which one of its tensors is moved.
-std::vector<int> channel_vectors(
-        const problem_specification &, const pitches &of);
 
 } // namespace gradnn::gpu::sliding

@@ -35,7 +35,6 @@ __device__ void data_of_thread(const storage<s.of.type> *read,
     const unsigned lane = thread % cut.lanes;
     unsigned rest
             = blockIdx.x / g.channel_blocks * g.of_block + thread / cut.lanes;
-    const unsigned item = rest;
     // In NXC a block's weights are the same few: they go through shared memory.
     constexpr int block_weights = cut.lanes * cut.vector * p.multiplier
             * p.depth.taps * p.row.taps * p.column.taps;
@@ -59,7 +58,7 @@ __device__ void data_of_thread(const storage<s.of.type> *read,
         __syncthreads();
         shared = of_block;
     }
-    if (thread >= cut.lanes * g.of_block || item >= g.items) return;
+    if (thread >= cut.lanes * g.of_block || rest >= g.items) return;
     t.channel = (channel_block * cut.lanes + lane) * cut.vector;
     if (p.channels_last && t.channel >= p.channels) return;
     const int tile = digit_of(rest, g.tiles);
@@ -156,9 +155,8 @@ __device__ void data_of_planes(const storage<s.of.type> *read,
         t.others = others;
         if constexpr (!cut.row_by_row) t.load_weights(nullptr, 0);
         t.begin_at(tile * cut.columns, depth_tile * cut.depths);
-        t.first_row = (g.bands > 1 ? band : 0) + strip * cut.strip;
-        t.last_row = least(least(t.first_row + cut.strip,
-                                   (g.bands > 1 ? band : 0) + g.rows),
+        t.first_row = band + strip * cut.strip;
+        t.last_row = least(least(t.first_row + cut.strip, band + g.rows),
                 (p.row.written - in_class + g.walk.classes - 1)
                         / g.walk.classes);
         t.read_from = read;
@@ -176,8 +174,7 @@ __device__ void data_of_planes(const storage<s.of.type> *read,
         }
         t.read += t.read_depth * t.depth_pitch + t.read_column;
         t.written = results + of_block * g.unit_elements
-                + (in_class - (g.bands > 1 ? band : 0)) * p.column.written
-                + t.first_column;
+                + (in_class - band) * p.column.written + t.first_column;
         if constexpr (cut.volumes) t.written += t.first_depth * plane;
         if constexpr (cut.row_by_row)
             long_rows_of_thread<s>(

@@ -94,12 +94,10 @@ std::optional<data_cut> staged_cut(
                     const double waves = of_grid
                             / (static_cast<double>(e.gpu.multiprocessors)
                                     * resident);
-                    const double turns
-                            = waves < 4 ? std::ceil(waves) : waves + 0.5;
                     const double warps = resident * threads / 32.0;
                     const bool aligned = planes * (unit - read) % 16 == 0
                             && planes * read % 16 == 0;
-                    const double cost = std::max(turns, 0.35)
+                    const double cost = turns_of(waves, 4)
                             * (static_cast<double>(strip) / p.row.up + over
                                     + beside_rows + (all ? 6 : 3))
                             * std::max(warps, 12.0)
@@ -131,8 +129,8 @@ std::optional<data_cut> finished(const data_estimator &e, data_cut cut) {
         made = staged_cut(e, cut, beside);
     } else {
         const double tiles
-                = ceil_div(p.column.written, e.column_step() * cut.columns)
-                * static_cast<double>(e.column_step())
+                = ceil_div(p.column.written, e.column_step * cut.columns)
+                * static_cast<double>(e.column_step)
                 * ceil_div(p.depth.written, cut.depths) * e.walk.classes
                 * p.images;
         const double blocks = p.channels_last
@@ -180,10 +178,7 @@ void add_long_rows(data_estimator &e) {
     if (p.channels_last || p.multiplier > 1 || p.column.taps < shortest
             || p.column.taps > most_taps || !is_plain(p.column)
             || !p.row.is_flat() || !p.depth.is_flat() || p.alignment < 16
-            || !e.planes_are_dense(p.written, p.row.written, p.column.written,
-                    p.depth.written, p.channels)
-            || !e.planes_are_dense(p.read, p.row.read, p.column.read,
-                    p.depth.read, p.channels))
+            || !e.written_is_dense() || !e.read_is_dense())
         return;
     const int of_16_bytes = 16 / e.bytes;
     const bool vectors = p.column.read % of_16_bytes == 0
@@ -199,8 +194,6 @@ void add_long_rows(data_estimator &e) {
         if (columns < 6 || columns > p.column.written + vector
                 || registers > 200)
             continue;
-        const double used = static_cast<double>(p.column.written)
-                / (ceil_div(p.column.written, columns) * columns);
         const double chunks = ceil_div(p.column.taps, chunk);
         const double loads = chunks
                 * (static_cast<double>(loaded) / vector + chunk * e.wide / 4.0);
@@ -211,24 +204,22 @@ void add_long_rows(data_estimator &e) {
         const double wavefronts
                 = chunks * (loaded * e.bytes / 4.0 + chunk / 4.0)
                 + columns * e.bytes / 4.0;
-        const double by_issue = instructions / columns / used;
-        const double by_shared = 4 * wavefronts / columns / used;
-        const double cost = std::max(by_issue, by_shared)
-                + 0.2 * std::min(by_issue, by_shared);
+        const double used = e.used(columns);
+        const double cost = overlapped(
+                instructions / columns / used, 4 * wavefronts / columns / used);
         const double floor = 9.7 * e.bytes * 2;
         data_cut cut {};
         cut.vector = cut.depths = cut.ahead = cut.unroll = cut.lanes = 1;
         cut.columns = columns;
         cut.threads = 128;
-        cut.blocks = std::max(1,
-                e.gpu.registers
-                        / (128 * ceil_div(static_cast<int>(registers), 8) * 8));
+        cut.blocks = std::max(
+                1, e.blocks_of(cut.threads, static_cast<int>(registers)));
         cut.staged = staging::all;
         cut.row_by_row = true;
         cut.chunk = chunk;
         e.tiles.push_back(
                 {std::max(cost, 0.75 * floor) + 0.65 * cost - 0.25 * floor,
-                        by_issue, cut});
+                        cut});
     }
     std::ranges::stable_sort(e.tiles, {}, &data_tile::cost);
 }
@@ -239,15 +230,13 @@ std::vector<choice<data_specification>> row_by_row_choices(
     const problem_specification &p = e.p;
     std::vector<choice<data_specification>> made;
     if (p.column.taps > 64) return made;
-    const int width = ceil_div(p.column.written, e.column_step());
-    for (const int columns : row_columns(width)) {
+    for (const int columns : e.row_columns()) {
         if (columns % p.column.up) continue;
-        const int gap = e.column_step() > 1 ? 1 : p.column.dilation;
-        const int met = std::min(
-                ((columns - 1) * p.column.step + (p.column.taps - 1) * gap)
+        const int met = std::min(((columns - 1) * p.column.step
+                                         + (p.column.taps - 1) * e.column_gap)
                                 / p.column.up
                         + 1,
-                columns >= width ? p.column.read : 1 << 20);
+                columns >= e.width ? p.column.read : 1 << 20);
         // Taps of NXC pass by, some at a time, where columns have no gaps.
         const int chunk = p.channels_last && p.multiplier == 1 && columns >= 8
                         && p.column.taps > 16 && is_plain(p.column)
@@ -278,9 +267,8 @@ std::vector<choice<data_specification>> row_by_row_choices(
         cut.threads = static_cast<int>(
                 std::clamp(std::ceil(of_channel * cut.lanes / 32) * 32, 64.0,
                         p.channels_last ? 256.0 : 128.0));
-        const int rounded = ceil_div(registers, 8) * 8;
         cut.blocks = static_cast<int>(std::clamp<int64_t>(
-                std::min<int64_t>(e.gpu.registers / (cut.threads * rounded),
+                std::min<int64_t>(e.blocks_of(cut.threads, registers),
                         e.gpu.shared_bytes / (shared + 1024)),
                 1, e.gpu.threads / cut.threads));
         if (geometry_of(data_specification {p, cut}).fits)
@@ -311,7 +299,7 @@ std::vector<choice<data_specification>> data_choices(
             const double warps = ceil_div(g.items, 32) * cut->blocks;
             cost *= 1 + std::max(0.0, 12 - warps) * 0.04;
         }
-        done.push_back({cost, each.instructions, *cut});
+        done.push_back({cost, *cut});
     }
     if (done.empty()) return row_by_row_choices(e);
     std::ranges::stable_sort(done, {}, &data_tile::cost);

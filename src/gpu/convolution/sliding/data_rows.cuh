@@ -151,9 +151,9 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
                 continue;
             const sum_type *const by = shared
                     + (kd * p.row.taps + kh) * p.column.taps * cut.lanes + lane;
+            const type *const at = from + z / p.depth.up * p.read.depth
+                    + y / p.row.up * p.read.row;
             if constexpr (cut.chunk > 0) {
-                const type *const row = from + z / p.depth.up * p.read.depth
-                        + y / p.row.up * p.read.row;
 #pragma unroll 1
                 for (int k = 0; k < p.column.taps; k += cut.chunk) {
                     constexpr int count = cut.columns + cut.chunk - 1;
@@ -161,7 +161,7 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
                     jit::elements<p.type, 1> some[count];
 #pragma unroll
                     for (int i = 0; i < count; ++i)
-                        load_into(some[i], row + (low + i) * p.read.column,
+                        load_into(some[i], at + (low + i) * p.read.column,
                                 static_cast<unsigned>(first_column + low + i)
                                         < static_cast<unsigned>(p.column.read));
 #pragma unroll
@@ -180,8 +180,6 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
             }
             jit::elements<p.type, g.units.vector> loaded[p.multiplier]
                                                         [g.units.count];
-            const type *const at = from + z / p.depth.up * p.read.depth
-                    + y / p.row.up * p.read.row;
 #pragma unroll
             for (int m = 0; m < p.multiplier; ++m)
 #pragma unroll

@@ -76,21 +76,14 @@ constexpr data_geometry geometry_of(const data_specification &s) {
     const bool staged = c.staged != staging::none;
     const bool read_too = c.staged == staging::all;
     data_geometry g {};
-    g.fits = true;
     g.walk = row_walk::of(p.row);
-    g.column_step = p.channels_last && p.column.parts() ? p.column.dilation : 1;
+    g.column_step = column_step_of(p);
     g.tiles = ceil_div(p.column.written, g.column_step * c.columns)
             * g.column_step;
     g.depth_tiles = ceil_div(p.depth.written, c.depths);
     g.bands = staged ? ceil_div(p.row.written, c.band) : 1;
     g.rows = ceil_div(staged ? c.band : p.row.written, g.walk.classes);
     g.strips = ceil_div(g.rows, c.strip);
-    g.furthest_column = g.column_step > 1
-            ? (p.column.written - 1) / (g.column_step * c.columns)
-                            * g.column_step * c.columns
-                    + g.column_step - 1
-            : (g.tiles - 1) * c.columns * p.column.step / p.column.up;
-
     if (staged) {
         const int volume = c.volumes ? p.depth.written : c.depths;
         g.unit_elements = volume * c.band * p.column.written;
@@ -101,32 +94,25 @@ constexpr data_geometry geometry_of(const data_specification &s) {
         g.read_bytes
                 = ceil_div(c.planes * g.read_elements * bytes + 32, 16) * 16;
     }
-    int step = g.tiles > g.column_step
+    const int step = g.tiles > g.column_step
             ? c.columns * g.column_step * p.column.step / p.column.up
             : 0;
-    if (p.channels_last) {
-        g.units.vector = 1;
-    } else if (read_too) {
-        const int plane = p.row.read * p.column.read;
-        int aligned = 16;
-        while (c.planes * g.read_elements * bytes % aligned)
-            aligned /= 2;
-        g.units.vector = vector_along(bytes, aligned, p.column.read,
-                {g.read_elements, 0, plane, 0, 1}, step);
-    } else {
-        g.units.vector
-                = vector_along(bytes, p.alignment, p.column.read, p.read, step);
-    }
+    // Rows of staged planes follow one another without gaps.
+    g.units.vector = p.channels_last ? 1
+            : read_too
+            ? vector_dividing(bytes, 16, p.column.read, step)
+            : vector_along(bytes, p.alignment, p.column.read, p.read, step);
     g.loaded = p.channels_last ? vector_of_channels(
                        bytes, p.alignment, c.vector * p.multiplier, p.read)
                                : g.units.vector;
     g.pieces = p.channels_last ? c.vector * p.multiplier / g.loaded
                                : p.multiplier;
+    // What the last tile's first result meets.
+    g.furthest_column = first_column_of(g.tiles - 1, c.columns, g.column_step)
+            * p.column.step / p.column.up;
     if (!g.units.fill(p.column, c.columns, g.column_step, g.furthest_column,
-                p.column.read)) {
-        g.fits = false;
+                p.column.read))
         return g;
-    }
 
     bool any_depth = false;
     int last_depth = 0;
@@ -140,10 +126,10 @@ constexpr data_geometry geometry_of(const data_specification &s) {
         }
     g.depth_slots = last_depth - g.first_depth + 1;
     if (g.depth_slots > most_depths || g.walk.phases > most_phases
-            || c.depths > most_tile_depths || p.depth.taps > most_taps) {
-        g.fits = false;
+            || c.depths > most_tile_depths || p.depth.taps > most_taps
+            || (p.row.taps > most_taps && !c.row_by_row))
         return g;
-    }
+    g.fits = true;
     const int furthest_depth
             = (g.depth_tiles - 1) * c.depths * p.depth.step / p.depth.up;
     for (int o = 0; o < c.depths; ++o)
@@ -158,36 +144,22 @@ constexpr data_geometry geometry_of(const data_specification &s) {
             g.depth_always_inside[at - g.first_depth]
                     = at >= 0 && at + furthest_depth < p.depth.read;
         }
-    if (p.row.taps > most_taps && !c.row_by_row) {
-        g.fits = false;
-        return g;
-    }
     for (int f = 0; f < g.walk.phases && !c.row_by_row; ++f)
         for (int k = 0; k < p.row.taps; ++k) {
             g.sum_of[f][k] = static_cast<short>(g.walk.sum_of(p.row, f, k));
             g.phase_used[f] |= g.sum_of[f][k] >= 0;
         }
 
-    g.write_vector = p.channels_last
-            ? c.vector
-            : vector_along(
-                    bytes, p.alignment, p.column.written, p.written, c.columns);
-    if (staged) {
-        int aligned = p.alignment;
-        while (c.planes * g.unit_elements * bytes % aligned
-                || (g.bands > 1
-                        && p.row.written * p.column.written * bytes % aligned))
-            aligned /= 2;
-        const int band = c.band * p.column.written;
-        g.write_vector = vector_along(bytes, aligned, p.column.written,
-                {g.unit_elements, 0, band, 0, 1}, c.columns);
-    }
+    g.write_vector = staged
+            ? vector_dividing(bytes, p.alignment, p.column.written, c.columns)
+            : p.channels_last ? c.vector
+                              : vector_along(bytes, p.alignment,
+                                      p.column.written, p.written, c.columns);
 
-    long long items
-            = static_cast<long long>(g.tiles) * g.strips * g.walk.classes;
+    const bool by_row = c.row_by_row && !staged;
+    long long items = static_cast<long long>(g.tiles)
+            * (by_row ? p.row.written : g.strips * g.walk.classes);
     long long grid = 0;
-    if (c.row_by_row && !staged)
-        items = static_cast<long long>(g.tiles) * p.row.written;
     if (staged) {
         items *= (c.volumes ? g.depth_tiles : 1) * c.planes;
         g.channel_blocks = 1;
@@ -211,22 +183,17 @@ constexpr data_geometry geometry_of(const data_specification &s) {
         }
     } else {
         items *= static_cast<long long>(g.depth_tiles) * p.images;
-        if (!p.channels_last) items *= p.channels;
+        // A block of rows in NCX has one channel, whose weights it shares.
+        if (!p.channels_last && !by_row) items *= p.channels;
         g.channel_blocks = p.channels_last
                 ? ceil_div(p.channels / c.vector, c.lanes)
-                : 1;
+                : by_row ? p.channels
+                         : 1;
         g.of_block = c.threads / c.lanes;
         grid = (items + g.of_block - 1) / g.of_block * g.channel_blocks;
-    }
-    if (c.row_by_row && !staged) {
-        // Channels come in blocks of one in NCX, whose weights a block shares.
-        if (!p.channels_last) {
-            items /= p.channels;
-            g.channel_blocks = p.channels;
-            grid = (items + g.of_block - 1) / g.of_block * p.channels;
-        }
-        g.shared_bytes = c.lanes * p.multiplier * p.depth.taps * p.row.taps
-                * p.column.taps * sum_bytes_of(p.type);
+        if (by_row)
+            g.shared_bytes = c.lanes * p.multiplier * p.depth.taps * p.row.taps
+                    * p.column.taps * sum_bytes_of(p.type);
     }
     // With them come the elements that ops behind the problem read.
     const int ops = staged ? 0 : epilogues_of(p);

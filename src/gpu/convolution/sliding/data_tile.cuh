@@ -82,17 +82,14 @@ struct data_tile {
     }
 
     __device__ void load_weights(const sum_type *shared, int lane) {
-        for_each<p.multiplier, p.depth.taps, p.row.taps, p.column.taps>(
-                [&](int m, int kd, int kh, int kw) {
-#pragma unroll
-                    for (int v = 0; v < cut.vector; ++v)
-                        weights[m][kd][kh][kw][v] = shared
-                                ? shared[shared_weight(
-                                        lane * cut.vector + v, m, kd, kh, kw)]
-                                : widen<p.type>(*(all_weights
-                                        + weight_at<p>(
-                                                channel + v, m, kd, kh, kw)));
-                });
+        for_each<p.multiplier, p.depth.taps, p.row.taps, p.column.taps,
+                cut.vector>([&](int m, int kd, int kh, int kw, int v) {
+            weights[m][kd][kh][kw][v] = shared
+                    ? shared[shared_weight(
+                            lane * cut.vector + v, m, kd, kh, kw)]
+                    : widen<p.type>(*(all_weights
+                            + weight_at<p>(channel + v, m, kd, kh, kw)));
+        });
     }
     __device__ static constexpr int shared_weight(
             int of_channel, int m, int kd, int kh, int kw) {
@@ -130,25 +127,23 @@ struct data_tile {
     template <typename Body>
     __device__ __forceinline__ void for_each_written(
             int row, const Body &body) const {
-        for_each<1, 1, cut.depths, cut.columns / columns_at_once>(
-                [&](int, int, int o, int i) {
-                    const int j = i * columns_at_once;
-                    body(row_at(row) + o * result_depth<s>()
-                                    + j * g.column_step * result_column<s>(),
-                            o, j, o * (cut.columns / columns_at_once) + i,
-                            (g.depth_tiles * cut.depths <= p.depth.written
-                                    || first_depth + o < p.depth.written)
-                                    && (g.tiles * cut.columns
-                                                    <= p.column.written
-                                            || first_column + j * g.column_step
-                                                    < p.column.written));
-                });
+        for_each<cut.depths, cut.columns / columns_at_once>([&](int o, int i) {
+            const int j = i * columns_at_once;
+            body(row_at(row) + o * result_depth<s>()
+                            + j * g.column_step * result_column<s>(),
+                    o, j, o * (cut.columns / columns_at_once) + i,
+                    (g.depth_tiles * cut.depths <= p.depth.written
+                            || first_depth + o < p.depth.written)
+                            && (g.tiles * cut.columns <= p.column.written
+                                    || first_column + j * g.column_step
+                                            < p.column.written));
+        });
     }
     /// What ops behind it read for rows of results from one on, to registers or by copies.
     template <int rows>
     __device__ __forceinline__ void load_others(
             int to, int first, bool checked, bool copies = false) {
-        for_each<rows, ops, 1, 1>([&](int r, int e, int, int) {
+        for_each<rows, ops>([&](int r, int e) {
             const int row = first + r;
             const bool there = !checked || (row >= first_row && row < last_row);
             for_each_written(

@@ -26,12 +26,8 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
     const bool nxc = p.channels_last;
     const int m = p.multiplier;
     const int up = p.column.up, step = p.column.step;
-    const int width = ceil_div(p.column.written, column_step());
-    const double used
-            = static_cast<double>(width) / (ceil_div(width, columns) * columns);
     const bool one = columns >= width;
-    const int gap = column_step() > 1 ? 1 : p.column.dilation;
-    const int span = (p.column.taps - 1) * gap;
+    const int span = (p.column.taps - 1) * column_gap;
     double met = static_cast<double>((columns - 1) * step + 1 + span) / up;
     if (up > 1) met = static_cast<double>(columns + span) / up;
     const double entered = static_cast<double>(columns) * step / up;
@@ -81,9 +77,8 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
     if (staged == staging::all) {
         // A thread has one row, and loads its weights for it.
         if (p.row.written == 1) instructions += 3.0 * taps * m;
-        const pitches plane {0, p.row.read * p.column.read, 0, 0, 1};
-        loaded = vector_along(bytes, 16, p.column.read, plane,
-                one ? 0 : static_cast<int>(entered));
+        loaded = vector_dividing(
+                bytes, 16, p.column.read, one ? 0 : static_cast<int>(entered));
         loads = depth_slots * m * met / loaded;
         const int into = std::max(1, static_cast<int>(entered));
         load_wavefronts = store_wavefronts(loaded, into, bytes)
@@ -129,15 +124,12 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
                 + (of.copied(rows) ? 12.0 / group - (group >= 4 ? 12.0 : 0.0)
                                    : 0.0);
         const double by_issue
-                = (instructions + taken + beside) / results / used;
+                = (instructions + taken + beside) / results / used(columns);
         const double by_shared = 4
                 * (wavefronts + taken * 2 * std::max(1.0, loaded * bytes / 4.0))
-                / results / used;
-        double cost = std::max(by_issue, by_shared)
-                + 0.2 * std::min(by_issue, by_shared);
-        cost *= 1 + std::max(0.0, 12 - of.warps(rows)) * 0.05;
-        // Moves and products of one sum follow one another.
-        if (is_long()) cost *= 1 + std::max(0.0, 16 - of.warps(rows)) * 0.04;
+                / results / used(columns);
+        double cost = of.with_few_warps(
+                overlapped(by_issue, by_shared), rows, is_long());
         // What memory takes, in instructions of a result.
         const double ratio = static_cast<double>(p.depth.read) * p.row.read
                 * p.column.read
@@ -159,23 +151,17 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
         cut.threads = block.threads;
         cut.blocks = of.blocks(rows);
         cut.staged = staged;
-        tiles.push_back({cost, instructions / results / used, cut});
+        tiles.push_back({cost, cut});
         if (ahead == 1) break;
     }
 }
 
 void data_estimator::add_tiles() {
-    const bool nxc = p.channels_last;
-    const int width = ceil_div(p.column.written, column_step());
-    const bool staging_pays = !nxc
-            && planes_are_dense(p.written, p.row.written, p.column.written,
-                    p.depth.written, p.channels);
-    const bool read_is_dense = planes_are_dense(p.read, p.row.read,
-            p.column.read, p.depth.read, p.channels * p.multiplier);
-    for (const int vector : channel_vectors(p, p.written)) {
-        const block_shape block = nxc ? block_of(p.channels / vector,
-                                          vector * bytes, is_long() ? 160 : 288)
-                                      : block_shape {1, 128};
+    const bool staging_pays = !p.channels_last && written_is_dense();
+    const bool all_may_be_staged
+            = read_is_dense() && p.bulk_copies && p.alignment == 16;
+    for (const int vector : channel_vectors(p.written)) {
+        const block_shape block = block_of(vector, is_long() ? 160 : 288);
         const int most = staging_pays ? 28 : 16;
         for (int columns = 1; columns <= std::min(width, most); ++columns) {
             if (p.column.up > 1 && columns % p.column.up && columns < width)
@@ -188,7 +174,7 @@ void data_estimator::add_tiles() {
                 if (depths < p.depth.written && depths % p.depth.up) continue;
                 if (depths == 3 && p.depth.up != 3) continue;
                 if (staging_pays && walk.phases == 1) {
-                    if (read_is_dense && p.bulk_copies && p.alignment == 16)
+                    if (all_may_be_staged)
                         add_tile(vector, block, columns, depths, staging::all);
                     add_tile(vector, block, columns, depths, staging::results);
                 }

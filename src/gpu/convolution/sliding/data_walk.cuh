@@ -1,7 +1,6 @@
 // A thread's walk along the rows that it reads (data.cuh).
 #pragma once
 
-#include "gpu/convolution/sliding/data_again.cuh"
 #include "gpu/convolution/sliding/data_tile.cuh"
 
 namespace gradnn::gpu::sliding {
@@ -85,8 +84,8 @@ struct data_walk : data_tile<s> {
                     if (inside) made.store(to);
                 });
         bool is_nan = gathers && !checked_now && any_nan;
-        for_each<1, cut.depths, cut.columns, ceil_div(cut.vector, 2)>(
-                [&](int, int o, int j, int v) {
+        for_each<cut.depths, cut.columns, ceil_div(cut.vector, 2)>(
+                [&](int o, int j, int v) {
                     is_nan |= either_is_nan(open[a][o][j][2 * v],
                             open[a][o][j][least(2 * v + 1, cut.vector - 1)]);
                 });

@@ -12,18 +12,15 @@ using storage = jit::stored_of<type>;
 template <element type>
 using sum = jit::sum_of<type>;
 
-/// Calls body(i, j, k, l) for so many of each, the last fastest, in loops that are unrolled.
-template <int first, int second, int third, int fourth, typename Body>
-__device__ __forceinline__ void for_each(const Body &body) {
+/// Calls body with a number below each count, the last fastest, in loops that are unrolled.
+template <int count, int... others, typename Body, typename... Numbers>
+__device__ __forceinline__ void for_each(const Body &body, Numbers... before) {
 #pragma unroll
-    for (int i = 0; i < first; ++i)
-#pragma unroll
-        for (int j = 0; j < second; ++j)
-#pragma unroll
-            for (int k = 0; k < third; ++k)
-#pragma unroll
-                for (int l = 0; l < fourth; ++l)
-                    body(i, j, k, l);
+    for (int i = 0; i < count; ++i)
+        if constexpr (sizeof...(others) > 0)
+            for_each<others...>(body, before..., i);
+        else
+            body(before..., i);
 }
 
 /// The last digit of a number, of so many values, which leaves the others.
@@ -124,13 +121,13 @@ __device__ __forceinline__ void write_from_shared(storage<p.type> *to,
     using unit = jit::elements<p.type, vector>;
     for (int i = thread; i < whole; i += together * threads) {
         unit asked[together][most(1, ops)];
-        for_each<1, 1, together, ops>([&](int, int, int k, int e) {
+        for_each<together, ops>([&](int k, int e) {
             if (i + k * threads < whole)
                 asked[k][e] = unit::load(
                         jit::other_of(to + head + (i + k * threads) * vector,
                                 others.epilogue[e]));
         });
-        for_each<1, 1, 1, together>([&](int, int, int, int k) {
+        for_each<together>([&](int k) {
             const int at = head + (i + k * threads) * vector;
             if (i + k * threads >= whole) return;
             auto made = unit::load(from + at);

@@ -9,6 +9,7 @@
 #include <gradnn/status.hpp>
 
 #include "base/text.hpp"
+#include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/sliding/cuts.hpp"
@@ -21,7 +22,6 @@
 
 namespace gradnn::gpu::sliding {
 
-using detail::convolution_direction;
 using detail::text;
 
 namespace {
@@ -29,17 +29,12 @@ namespace {
 constexpr const char *name = "convolution.gpu_sliding";
 constexpr int vectors = 16; ///< bytes that tensors are expected at multiples of
 
-jit::kernel_launch launch_of(const data_specification &s) {
-    const data_geometry g = geometry_of(s);
-    return {{"gpu/convolution/sliding/data_kernel.cuh", text_of(s),
-                    "gradnn_slide_data"},
-            g.grid, s.cut.threads, static_cast<size_t>(g.shared_bytes)};
-}
-jit::kernel_launch launch_of(const weights_specification &s) {
-    const weights_geometry g = geometry_of(s);
-    return {{"gpu/convolution/sliding/weights_kernel.cuh", text_of(s),
-                    "gradnn_slide_weights"},
-            g.grid, s.cut.threads, static_cast<size_t>(g.shared_bytes)};
+template <typename Specification>
+jit::kernel_launch launch_of(
+        const char *file, const char *entry, const Specification &s) {
+    const auto g = geometry_of(s);
+    return {{file, text_of(s), entry}, g.grid, s.cut.threads,
+            static_cast<size_t>(g.shared_bytes)};
 }
 
 /// The kernels for tensors at multiples of so many bytes: compiled when they are first
@@ -48,8 +43,7 @@ class variant {
 public:
     explicit variant(const convolution_problem &problem)
         : problem_(problem),
-          read_(problem.direction == convolution_direction::backward_data ? 2
-                                                                          : 0),
+          read_(is_to_src(problem) ? 2 : 0),
           written_(2 - read_) {}
 
     /// Of gradients of weights, each weight in so many partial sums.
@@ -131,7 +125,7 @@ std::unique_ptr<variant> variant_of(const convolution_problem &problem,
         const std::vector<problem_specification> &forms, const gpu_facts &gpu,
         bool alone, size_t number) {
     auto made = std::make_unique<variant>(problem);
-    if (problem.direction == convolution_direction::backward_weights) {
+    if (is_of_weights(problem)) {
         // Cut alike wherever the tensors begin: the order of a sum follows from the cut.
         auto aligned = forms;
         for (problem_specification &form : aligned)
@@ -141,12 +135,15 @@ std::unique_ptr<variant> variant_of(const convolution_problem &problem,
             each.of.alignment = forms.front().alignment;
             // Rows that are loaded element by element may be too many loads.
             if (!geometry_of(each).fits) return nullptr;
-            made->may_be(launch_of(each), each.cut.parts);
+            made->may_be(launch_of("gpu/convolution/sliding/weights_kernel.cuh",
+                                 "gradnn_slide_weights", each),
+                    each.cut.parts);
         }
     } else {
         for (const data_specification &each :
                 tried_of(forms, gpu, data_choices, alone, number))
-            made->may_be(launch_of(each));
+            made->may_be(launch_of("gpu/convolution/sliding/data_kernel.cuh",
+                    "gradnn_slide_data", each));
     }
     if (made->is_empty()) return nullptr;
     return made;
@@ -218,8 +215,6 @@ plan_or_refusal make_fused(const detail::fused_convolution &whole,
             static_cast<int>(detail::size_of(problem.src.type)), bulk_copies,
             refusal);
     if (aligned.empty()) return plan_or_refusal::refuse(refusal);
-    const bool of_weights
-            = problem.direction == convolution_direction::backward_weights;
     std::vector<std::unique_ptr<sliding_plan>> plans;
     // By measuring one plan for each way to cut the work; else the best by estimate.
     for (size_t way = 0;; ++way) {
@@ -228,8 +223,9 @@ plan_or_refusal make_fused(const detail::fused_convolution &whole,
         refusal = first->compile(options);
         if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
         const size_t taken = options.autotune ? way : first->taken();
-        auto second = of_weights ? variant_of(problem, others, gpu, true, taken)
-                                 : variant_of(problem, others, gpu, false, 0);
+        auto second = is_of_weights(problem)
+                ? variant_of(problem, others, gpu, true, taken)
+                : variant_of(problem, others, gpu, false, 0);
         if (!second) break;
         plans.push_back(std::make_unique<sliding_plan>(
                 std::move(first), std::move(second), options));

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/text.hpp"
+#include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/sliding/cuts.hpp"
 #include "gpu/jit/specification_text.hpp"
 #include "kernel/problem_text.hpp"
@@ -66,9 +67,9 @@ std::string refusal_of(const convolution_problem &p) {
         if (weights[i + 3] > longest_chain)
             return "takes windows up to 4,096; " + given(p);
     }
-    if (weights[1] * weights[2] * weights[3] * weights[4] > longest_chain
-            || weights[1] * weights[2] * weights[3] * weights[4] * weights[5]
-                    > longest_chain)
+    const int64_t of_a_column
+            = weights[1] * weights[2] * weights[3] * weights[4];
+    if (of_a_column > longest_chain || of_a_column * weights[5] > longest_chain)
         return "takes sums of at most 4,096 terms; " + given(p);
     if (p.src.dims[0] >= most_positions
             || std::max(p.src.dims[1], p.dst.dims[1]) >= int64_t {1} << 24)
@@ -138,12 +139,10 @@ std::vector<problem_specification> specifications_of(
     const convolution_problem &p = whole.problem;
     refusal = refusal_of(p);
     if (!refusal.empty()) return {};
-    const bool of_weights
-            = p.direction == convolution_direction::backward_weights;
+    const bool of_weights = is_of_weights(p);
     const bool forward = p.direction == convolution_direction::forward;
-    const bool to_src = p.direction == convolution_direction::backward_data;
-    const tensor_view &read = to_src ? p.dst : p.src;
-    const tensor_view &written = to_src ? p.src : p.dst;
+    const tensor_view &read = is_to_src(p) ? p.dst : p.src;
+    const tensor_view &written = is_to_src(p) ? p.src : p.dst;
     const auto contiguous = [](const tensor_view &tensor, size_t i) {
         return tensor.dims[i] == 1 || tensor.strides[i] == 1;
     };

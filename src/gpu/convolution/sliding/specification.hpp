@@ -58,31 +58,28 @@ struct problem_specification {
     fused_op epilogue[2]; ///< data: of what is written, in order
 };
 
-constexpr bool divides(long long by, const pitches &of) {
-    return of.row % by == 0 && of.depth % by == 0 && of.channel % by == 0
-            && of.image % by == 0;
+/// Elements of the widest vector that divides all of these.
+template <typename... Counts>
+constexpr int vector_dividing(int bytes, int alignment, Counts... counts) {
+    int vector = least(16, alignment) / bytes;
+    while (vector > 1 && (... || (counts % vector != 0)))
+        vector /= 2;
+    return most(vector, 1);
 }
 
 /// Elements of a vector along a row of so many elements that tiles enter every `step`, which
 /// is 0 for one tile.
 constexpr int vector_along(
         int bytes, int alignment, int row, const pitches &of, int step) {
-    int vector = least(16, alignment) / bytes;
-    while (vector > 1
-            && (row % vector || step % vector || !divides(vector, of)))
-        vector /= 2;
-    return most(vector, 1);
+    return vector_dividing(bytes, alignment, row, step, of.row, of.depth,
+            of.channel, of.image);
 }
 
 /// NXC: the vector by which so many channels side by side are loaded or stored.
 constexpr int vector_of_channels(
         int bytes, int alignment, int count, const pitches &of) {
-    int vector = least(16, alignment) / bytes;
-    while (vector > 1
-            && (count % vector || of.column % vector || of.row % vector
-                    || of.depth % vector || of.image % vector))
-        vector /= 2;
-    return most(vector, 1);
+    return vector_dividing(
+            bytes, alignment, count, of.column, of.row, of.depth, of.image);
 }
 
 /// Whether rows ahead are copied to shared memory where a cut says so: by 4, 8 or 16 bytes,
@@ -90,6 +87,13 @@ constexpr int vector_of_channels(
 /// costs instructions of its own.
 constexpr bool rows_are_copied(bool copies, int loaded_bytes) {
     return copies && loaded_bytes >= 4;
+}
+
+/// Between a thread's columns: in NXC those that a dilation parts from their neighbours.
+constexpr int column_step_of(const problem_specification &p) {
+    return p.channels_last && p.column.parts()
+            ? most(p.column.dilation, -p.column.dilation)
+            : 1;
 }
 
 /// The first column of a tile, of so many that are `step` apart.

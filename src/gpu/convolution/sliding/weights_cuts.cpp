@@ -9,13 +9,13 @@ namespace gradnn::gpu::sliding {
 
 namespace {
 
-struct tile {
-    double cost; ///< of a column of dst, in instructions
-    weights_cut cut;
-};
+/// Shared memory that a block's sums have beside its rows.
+constexpr int sums_bytes = 26000;
+
+using weights_tile = tile<weights_cut>;
 
 struct estimator : tile_estimator {
-    std::vector<tile> tiles = {};
+    std::vector<weights_tile> tiles = {};
 
     int kept() const {
         return p.row.step == 1
@@ -32,11 +32,7 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
     const bool nxc = p.channels_last;
     const int m = p.multiplier;
     const int step = p.column.step;
-    const int width = ceil_div(p.column.written, column_step());
-    const double used
-            = static_cast<double>(width) / (ceil_div(width, columns) * columns);
     const bool one = columns >= width;
-    const int column_gap = column_step() > 1 ? 1 : -p.column.dilation;
     double met = step * (columns - 1) + (p.column.taps - 1) * column_gap + 1;
     int loaded = vector;
     double load_wavefronts = 1.0;
@@ -78,7 +74,7 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
                                        : 400 / instructions),
             1, std::clamp(p.row.written / 24, 1, 8));
     const rows_ahead of {gpu, block.threads, registers, raw, instructions,
-            new_bytes, may_copy, group, 26000, 0.9};
+            new_bytes, may_copy, group, sums_bytes, 0.9};
     const int ahead = of.best();
     for (const int rows : {1, ahead}) {
         const double all = of.held(rows);
@@ -90,15 +86,13 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
                 : 0;
         const double by_issue = (instructions + taken + moves
                                         + (of.copied(rows) ? 14.0 / group : 0))
-                / results / used;
+                / results / used(columns);
         const double by_shared = 4
                 * (loads * load_wavefronts
                         + taken * 2 * std::max(1.0, loaded * bytes / 4.0))
-                / results / used;
-        double cost = std::max(by_issue, by_shared)
-                + 0.2 * std::min(by_issue, by_shared);
-        cost *= 1 + std::max(0.0, 12 - of.warps(rows)) * 0.05;
-        if (is_long()) cost *= 1 + std::max(0.0, 16 - of.warps(rows)) * 0.04;
+                / results / used(columns);
+        double cost = of.with_few_warps(
+                overlapped(by_issue, by_shared), rows, is_long());
         const double ratio = static_cast<double>(p.depth.written)
                 * p.row.written * p.column.written
                 / (static_cast<double>(p.depth.read) * p.row.read
@@ -133,16 +127,12 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
 }
 
 void estimator::add_tiles() {
-    const int width = ceil_div(p.column.written, column_step());
-    for (const int vector : channel_vectors(p, p.read)) {
-        const block_shape block = p.channels_last
-                ? block_of(p.channels / vector, vector * bytes,
-                        is_long() ? 160 : 288)
-                : block_shape {1, 128};
+    for (const int vector : channel_vectors(p.read)) {
+        const block_shape block = block_of(vector, is_long() ? 160 : 288);
         for (int columns = 1; columns <= std::min(width, 16); ++columns)
             add_tile(vector, block, columns);
     }
-    std::ranges::stable_sort(tiles, {}, &tile::cost);
+    std::ranges::stable_sort(tiles, {}, &weights_tile::cost);
 }
 
 /// NCX: channels whose planes a block of threads covers best.
@@ -202,15 +192,13 @@ std::optional<weights_cut> finished(const estimator &e, weights_cut cut) {
             parts = ceil_div(g.groups, tried.rounds);
             tried.parts = parts;
             const double of_grid = parts * blocks;
-            const double turns = of_grid < 3 * held ? std::ceil(of_grid / held)
-                                                    : of_grid / held + 0.4;
             const double idle = static_cast<double>(g.of_block) * g.groups
                     / std::max(1.0, of_strip * strips);
             const double spread = tried.channels
                     ? static_cast<double>(cut.threads) * g.channel_blocks
                             / (static_cast<double>(g.of_block) * p.channels)
                     : 1.0;
-            const double cost = std::max(turns, 0.35)
+            const double cost = turns_of(of_grid / held, 3, 0.4)
                     * (tried.rounds * (strip + (g.kept - 1) * 0.4 + 2) + 4
                             + e.taps / 6.0)
                     * idle * spread;
@@ -227,25 +215,21 @@ std::optional<weights_cut> finished(const estimator &e, weights_cut cut) {
         cut.parts = geometry_of(weights_specification {p, cut}).groups;
         best = cut;
     }
-    // The block's sums have shared memory too.
-    constexpr int of_sums = 26000;
     const weights_geometry g = geometry_of(weights_specification {p, *best});
-    if (!g.fits || g.shared_bytes > e.gpu.block_shared_bytes - of_sums)
+    if (!g.fits || g.shared_bytes > e.gpu.block_shared_bytes - sums_bytes)
         return {};
     return best;
 }
 
 /// Large windows: a block has one row of their taps.
-std::vector<tile> tiles_of_rows(const estimator &e) {
+std::vector<weights_tile> tiles_of_rows(const estimator &e) {
     const problem_specification &p = e.p;
-    std::vector<tile> tiles;
+    std::vector<weights_tile> tiles;
     if (p.row.step != 1 || p.depth.taps > 1 || p.row.taps == 1) return tiles;
-    const int width = ceil_div(p.column.written, e.column_step());
-    for (const int columns : row_columns(width)) {
-        const int gap = e.column_step() > 1 ? 1 : -p.column.dilation;
-        const int met = std::min(
-                (columns - 1) * p.column.step + (p.column.taps - 1) * gap + 1,
-                columns >= width ? p.column.read : 1 << 20);
+    for (const int columns : e.row_columns()) {
+        const int met = std::min((columns - 1) * p.column.step
+                        + (p.column.taps - 1) * e.column_gap + 1,
+                columns >= e.width ? p.column.read : 1 << 20);
         // Where a row has one tap, rows of several.
         constexpr int most_rows = 32;
         const int row_taps = p.column.taps > 1
@@ -261,14 +245,10 @@ std::vector<tile> tiles_of_rows(const estimator &e) {
         cut.row_taps = row_taps;
         if (row_taps > 1) cut.unroll = 4;
         cut.unchecked = row_taps > 1;
-        const block_shape block = p.channels_last
-                ? block_of(p.channels, e.bytes)
-                : block_shape {1, 128};
+        const block_shape block = e.block_of(cut.vector);
         cut.lanes = block.lanes;
         cut.threads = block.threads;
-        cut.blocks = std::clamp(
-                e.gpu.registers / (cut.threads * ceil_div(registers, 8) * 8), 1,
-                8);
+        cut.blocks = std::clamp(e.blocks_of(cut.threads, registers), 1, 8);
         tiles.push_back({static_cast<double>(met + columns) / columns, cut});
     }
     return tiles;
@@ -276,11 +256,11 @@ std::vector<tile> tiles_of_rows(const estimator &e) {
 
 /// Long windows of one row of NCX, by rows in shared memory.
 std::optional<choice<weights_specification>> staged_rows_choice(
-        const problem_specification &p, const gpu_facts &gpu) {
-    const int bytes = bytes_of(p.type);
-    const int wide = sum_bytes_of(p.type) / 4;
+        const tile_estimator &e) {
+    const problem_specification &p = e.p;
+    const gpu_facts &gpu = e.gpu;
     constexpr int shortest = 9;
-    if (p.channels_last || bytes < 4 || p.multiplier > 1
+    if (p.channels_last || e.bytes < 4 || p.multiplier > 1
             || p.column.taps < shortest || p.column.taps > most_taps
             || p.column.step > 1 || p.column.dilation != -1 || !p.row.is_flat()
             || !p.depth.is_flat())
@@ -288,7 +268,7 @@ std::optional<choice<weights_specification>> staged_rows_choice(
     weights_cut cut {};
     cut.vector = cut.ahead = cut.unroll = cut.strip = cut.lanes = 1;
     // An odd number of vectors: neighbours' are in different banks.
-    cut.columns = bytes == 4 ? 12 : 10;
+    cut.columns = e.bytes == 4 ? 12 : 10;
     constexpr int most_tiles = 192;
     const int tiles = ceil_div(p.column.written, cut.columns);
     const int of_piece = ceil_div(tiles, ceil_div(tiles, most_tiles));
@@ -298,14 +278,15 @@ std::optional<choice<weights_specification>> staged_rows_choice(
     cut.staged_rows = static_cast<int>(std::clamp(
             std::min(rows, most_tiles / double(of_piece)), 1.0, 8.0));
     cut.threads = ceil_div(of_piece * cut.staged_rows, 32) * 32;
-    const int registers = (p.column.taps + cut.columns) * wide + 24;
-    if (registers > 222) return {};
+    const int registers = (p.column.taps + cut.columns) * e.wide + 24;
+    if (registers > most_registers) return {};
     cut.parts = cut.rounds = 1;
     const weights_geometry g = geometry_of(weights_specification {p, cut});
-    if (!g.fits || g.shared_bytes > gpu.block_shared_bytes - 26000) return {};
+    if (!g.fits || g.shared_bytes > gpu.block_shared_bytes - sums_bytes)
+        return {};
     cut.blocks = std::clamp(
-            std::min(gpu.registers / (cut.threads * ceil_div(registers, 8) * 8),
-                    gpu.shared_bytes / (g.shared_bytes + 26000)),
+            std::min(e.blocks_of(cut.threads, registers),
+                    gpu.shared_bytes / (g.shared_bytes + sums_bytes)),
             1, gpu.threads / cut.threads);
     const double held = static_cast<double>(gpu.multiprocessors) * cut.blocks;
     const int most_rounds = std::max(1, longest_chain / cut.columns);
@@ -326,10 +307,10 @@ std::optional<choice<weights_specification>> staged_rows_choice(
     const double copies = (1.0 + static_cast<double>(g.src_columns) / cut.piece)
             * 8 / std::min(g.src_loaded, g.dst_loaded);
     const double loads
-            = (2 * cut.columns + p.column.taps) * bytes / 16.0 / cut.columns;
+            = (2 * cut.columns + p.column.taps) * e.bytes / 16.0 / cut.columns;
     const double instructions
-            = p.column.taps * wide + copies + 1.2 * loads + 2.5;
-    const double floor = 9.7 * bytes * 2;
+            = p.column.taps * e.wide + copies + 1.2 * loads + 2.5;
+    const double floor = 9.7 * e.bytes * 2;
     return choice<weights_specification> {
             std::max(instructions, 0.75 * floor) + 0.2 * instructions,
             {p, best}};
@@ -343,10 +324,10 @@ std::vector<choice<weights_specification>> weights_choices(
     e.add_tiles();
     if (e.tiles.empty()) e.tiles = tiles_of_rows(e);
     std::vector<choice<weights_specification>> chosen;
-    const auto staged = staged_rows_choice(p, gpu);
+    const auto staged = staged_rows_choice(e);
     if (staged && (e.tiles.empty() || staged->cost < e.tiles[0].cost))
         chosen.push_back(*staged);
-    for (const tile &each : e.tiles) {
+    for (const weights_tile &each : e.tiles) {
         if (chosen.size() >= 4 || each.cost > 1.9 * e.tiles[0].cost) break;
         const auto same = std::count_if(
                 chosen.begin(), chosen.end(), [&](const auto &other) {

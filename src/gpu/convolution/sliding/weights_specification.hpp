@@ -91,12 +91,12 @@ constexpr weights_geometry geometry_of(const weights_specification &s) {
     const weights_cut &c = s.cut;
     const int bytes = bytes_of(p.type);
     weights_geometry g {};
-    g.fits = true;
     const int stride = p.row.step;
     const int gap = -p.row.dilation;
     const int pad = -p.row.base;
-    g.column_step
-            = p.channels_last && p.column.step == 1 ? -p.column.dilation : 1;
+    // Rows of src from a step to the next one.
+    const int every = stride == 1 ? gap : stride;
+    g.column_step = column_step_of(p);
     g.tiles = ceil_div(p.column.written, g.column_step * c.columns)
             * g.column_step;
     g.classes = stride == 1 ? gap : 1;
@@ -104,34 +104,24 @@ constexpr weights_geometry geometry_of(const weights_specification &s) {
     g.row_taps = c.row_taps ? c.row_taps : p.row.taps;
     g.tap_blocks = ceil_div(p.row.taps, g.row_taps);
     g.kept = 1;
-    if (g.phases > most_phases || g.row_taps > most_taps) {
-        g.fits = false;
-        return g;
-    }
+    if (g.phases > most_phases || g.row_taps > most_taps) return g;
     for (int k = 0; k < g.row_taps; ++k) {
         g.phase_of[k] = static_cast<short>(k * gap % stride);
-        g.age_of[k]
-                = static_cast<short>(k * gap / (stride == 1 ? gap : stride));
+        g.age_of[k] = static_cast<short>(k * gap / every);
         g.kept = most(g.kept, g.age_of[k] + 1);
         g.phase_used[g.phase_of[k]] = true;
     }
     if (c.row_taps) {
         g.first_step = 0;
         g.end_step = ceil_div(p.row.written, gap) + g.row_taps - 1;
-    } else if (stride == 1) {
-        g.first_step = most(0, -floor_div(gap - 1 - pad, gap));
-        g.end_step = least(ceil_div(p.row.written, gap) + p.row.taps - 1,
-                floor_div(p.row.read - 1 + pad, gap) + 1);
     } else {
-        g.first_step = most(0, -floor_div(stride - 1 - pad, stride));
-        g.end_step = least(floor_div(p.row.read - 1 + pad, stride) + 1,
-                p.row.written + (p.row.taps - 1) * gap / stride);
+        g.first_step = most(0, -floor_div(every - 1 - pad, every));
+        g.end_step = least(floor_div(p.row.read - 1 + pad, every) + 1,
+                ceil_div(p.row.written, g.classes)
+                        + (p.row.taps - 1) * gap / every);
     }
     g.end_step = most(g.end_step, g.first_step);
     g.strips = ceil_div(most(g.end_step - g.first_step, 1), c.strip);
-    const int last_tile
-            = (g.tiles / g.column_step - 1) * g.column_step * c.columns
-            + g.column_step - 1;
     const int of_tile = g.tiles > g.column_step ? c.columns : 0;
     g.src.vector = p.channels_last
             ? 1
@@ -150,14 +140,13 @@ constexpr weights_geometry geometry_of(const weights_specification &s) {
                                    : g.dst.vector;
     g.dst_pieces = p.channels_last ? c.vector * p.multiplier / g.dst_loaded
                                    : p.multiplier;
+    const int last = first_column_of(g.tiles - 1, c.columns, g.column_step);
     constexpr axis itself {0, 0, 1, 1, 1, 1, 0};
-    if (!g.src.fill(p.column, c.columns, g.column_step,
-                p.column.step * last_tile, p.column.read)
-            || !g.dst.fill(itself, c.columns, g.column_step, last_tile,
-                    p.column.written)) {
-        g.fits = false;
+    if (!g.src.fill(p.column, c.columns, g.column_step, p.column.step * last,
+                p.column.read)
+            || !g.dst.fill(
+                    itself, c.columns, g.column_step, last, p.column.written))
         return g;
-    }
     g.sums = p.multiplier * c.vector * p.depth.taps * g.row_taps
             * p.column.taps;
     g.copied = rows_are_copied(
@@ -171,10 +160,7 @@ constexpr weights_geometry geometry_of(const weights_specification &s) {
     }
     const long long items = static_cast<long long>(g.tiles) * g.classes
             * g.strips * p.depth.written * p.images;
-    if (items >= 1 << 30) {
-        g.fits = false;
-        return g;
-    }
+    if (items >= 1 << 30) return g;
     g.slots = static_cast<int>(items / p.images);
     if (p.channels_last) {
         g.channel_blocks = ceil_div(p.channels / c.vector, c.lanes);
@@ -182,17 +168,16 @@ constexpr weights_geometry geometry_of(const weights_specification &s) {
     } else if (c.channels) {
         g.channel_blocks = ceil_div(p.channels, c.channels);
         g.of_block = c.threads / (g.slots * c.channels) * g.slots;
-        if (g.of_block == 0) g.fits = false;
+        if (g.of_block == 0) return g;
     } else {
         g.channel_blocks = p.channels;
         g.of_block = c.threads;
     }
-    if (!g.fits) return g;
     g.items = static_cast<int>(items);
     g.groups = ceil_div(g.items, g.of_block);
     const long long grid
             = static_cast<long long>(c.parts) * g.channel_blocks * g.tap_blocks;
-    if (grid >= 1LL << 31) g.fits = false;
+    g.fits = grid < 1LL << 31;
     g.grid = static_cast<int>(grid);
     return g;
 }

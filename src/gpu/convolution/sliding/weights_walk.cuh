@@ -58,22 +58,18 @@ struct weights_walk {
     template <typename Body>
     __device__ __forceinline__ void for_each_sum(const Body &body) {
         int number = 0;
-        for_each<p.multiplier, p.depth.taps, g.row_taps, p.column.taps>(
-                [&](int m, int kd, int kh, int kw) {
-#pragma unroll
-                    for (int v = 0; v < cut.vector; ++v)
-                        body(sums[m][kd][kh][kw][v], number++);
-                });
+        for_each<p.multiplier, p.depth.taps, g.row_taps, p.column.taps,
+                cut.vector>([&](int m, int kd, int kh, int kw, int v) {
+            body(sums[m][kd][kh][kw][v], number++);
+        });
     }
     /// Calls body(piece, unit), or body(phase, depth, piece, unit), for the vectors of a row
     /// that are used.
     template <typename Body>
     __device__ __forceinline__ static void for_each_dst(const Body &body) {
-#pragma unroll
-        for (int m = 0; m < g.dst_pieces; ++m)
-#pragma unroll
-            for (int unit = 0; unit < g.dst.count; ++unit)
-                if (g.dst.used[unit]) body(m, unit);
+        for_each<g.dst_pieces, g.dst.count>([&](int m, int unit) {
+            if (g.dst.used[unit]) body(m, unit);
+        });
     }
     template <typename Body>
     __device__ __forceinline__ static void for_each_src(const Body &body) {
@@ -152,11 +148,10 @@ struct weights_walk {
                              [column % g.dst.vector];
     }
     __device__ void keep(int age, int slot) {
-        for_each<1, cut.columns, p.multiplier, cut.vector>(
-                [&](int, int j, int m, int v) {
-                    kept[age][j][m][v]
-                            = dst_used(j) ? dst_element(slot, j, m, v) : 0;
-                });
+        for_each<cut.columns, p.multiplier, cut.vector>([&](int j, int m,
+                                                                int v) {
+            kept[age][j][m][v] = dst_used(j) ? dst_element(slot, j, m, v) : 0;
+        });
     }
 
     __device__ void step(int t, int slot, int end, bool checked) {
@@ -184,13 +179,12 @@ struct weights_walk {
                 [&](int kd, int kh, int j, int kw) {
                     const int x = g.src.met[kw][j];
                     if (x < 0 || !dst_used(j)) return;
-                    for_each<1, 1, p.multiplier, cut.vector>(
-                            [&](int, int, int m, int v) {
-                                sums[m][kd][kh][kw][v] = multiply_add(
-                                        values[g.phase_of[kh]][kd][x][v],
+                    for_each<p.multiplier, cut.vector>([&](int m, int v) {
+                        sums[m][kd][kh][kw][v]
+                                = multiply_add(values[g.phase_of[kh]][kd][x][v],
                                         kept[g.age_of[kh]][j][m][v],
                                         sums[m][kd][kh][kw][v]);
-                            });
+                    });
                 });
     }
     /// Registers: the rows that are `ahead` of a step.
