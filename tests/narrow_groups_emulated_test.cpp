@@ -125,7 +125,7 @@ TEST(narrow_groups_emulated, computes_the_problem) {
                     size_t {0}, allocator(), cuda_interop::device_allocator()),
             nullptr);
     std::array<int, 3> taken {};
-    for (int left = thinned() ? 60 : 200; left > 0 && !HasFailure();) {
+    for (int left = thinned() ? 60 : 100; left > 0 && !HasFailure();) {
         const convolution_problem p = draw(random);
         const auto made = gpu::narrow_groups::make(p, {});
         if (!made.plan || made.plan->backend() != "CUDA") continue;
