@@ -69,13 +69,15 @@ struct problem_arrangement {
 std::vector<problem_arrangement> arrangements_of(
         const detail::convolution_problem &problem);
 
+constexpr int64_t channels_at_once = 8; ///< that kernels of 16 bits read
+
 /// How many channels cuDNN is told of (channels.cpp).
 struct channel_counts {
     int64_t src, dst;
 };
 
 /// Of a convolution of one group in 16 bits and NXC: both filled up with zeros to
-/// multiples of 8, or both the caller's. `src_staged`, `dst_staged`: the tensor is
+/// multiples of that, or both the caller's. `src_staged`, `dst_staged`: the tensor is
 /// copied anyway.
 channel_counts filled_channels(
         const detail::convolution_problem &, bool src_staged, bool dst_staged);

@@ -18,10 +18,9 @@ namespace gradnn::gpu::cudnn {
 // of 1x1 up to 2.7 times.
 channel_counts filled_channels(
         const convolution_problem &p, bool src_staged, bool dst_staged) {
-    constexpr int64_t vector = 8;
     const channel_counts callers {p.src.dims[1], p.dst.dims[1]};
-    const channel_counts filled {
-            round_up(callers.src, vector), round_up(callers.dst, vector)};
+    const channel_counts filled {round_up(callers.src, channels_at_once),
+            round_up(callers.dst, channels_at_once)};
     const bool gains = is_of_weights(p)
             || (is_to_src(p) && std::ranges::max(p.strides) > 1);
     const auto elements_of_image = [&](const channel_counts &channels) {

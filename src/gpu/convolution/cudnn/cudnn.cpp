@@ -286,12 +286,11 @@ plan_or_refusal make_fused(
         return detail::refuse("no gradients of src by strides, between which "
                               "cuDNN's kernels with ops behind multiply zeros",
                 problem);
-    constexpr int64_t word = 8; // channels of 16 bytes
-    if (problem.src.dims[1] % word != 0 || problem.dst.dims[1] % word != 0)
+    if (problem.src.dims[1] % channels_at_once != 0
+            || problem.dst.dims[1] % channels_at_once != 0)
         return detail::refuse(
-                "multiples of 8 channels: with others cuDNN's "
-                "kernels with ops behind were up to ten times slower "
-                "than steps",
+                "multiples of 8 channels: with others cuDNN was up to ten "
+                "times slower than steps",
                 problem);
     const auto arrangements = arrangements_of(problem);
     plan_or_refusal refused = refusal_of(problem, options, arrangements);
