@@ -17,12 +17,12 @@
 namespace gradnn::test {
 namespace {
 
-/// A gradient of images of 4 channels: gpu_few_channels takes it by the rules, gpu_narrow_groups
+/// A gradient of rows of 4 channels: gpu_few_channels takes it by the rules, gpu_narrow_groups
 /// and gpu_tf32x3 take it too, gpu_col2im and gpu_direct yield.
-op four_channels(int64_t images = 64, int64_t points = 32) {
+op four_channels(int64_t images = 64, int64_t points = 1024) {
     return convolution_op(op::kind::ConvolutionBackwardData,
-            {"four_channels", images, 1, 4, 64, {points, points}, {3, 3},
-                    {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+            {"four_channels", images, 1, 4, 64, {points}, {3}, {1}, {1}, {1},
+                    {1}},
             layouts()[1], data_type::f32);
 }
 constexpr const char *chosen_by_rules = "convolution.gpu_few_channels";
@@ -209,16 +209,16 @@ TEST_F(autotune, runs_slow_rows_less_often) {
     EXPECT_EQ(taken(), rival);
     std::map<std::string, size_t> launches;
     for (const fake_cuda::event &event : fake_cuda::take_events())
-        for (const char *const name : {"narrow_data_kernel", "few_tile_kernel",
+        for (const char *const name : {"narrow_data_kernel", "few_data_kernel",
                      "add_products_kernel"})
             launches[name] += is_of(event.kernel, name);
     EXPECT_EQ(launches["narrow_data_kernel"], 6U);
-    EXPECT_EQ(launches["few_tile_kernel"], 6U);
+    EXPECT_EQ(launches["few_data_kernel"], 6U);
     EXPECT_EQ(launches["add_products_kernel"], 2U);
 }
 
 TEST_F(autotune, is_that_of_the_rules_where_memory_runs_out) {
-    const op huge = four_channels(1024, 1024);
+    const op huge = four_channels(1024, 1 << 20);
     settings_.autotune = false;
     const std::string by_rules = taken(huge);
     settings_.autotune = true;

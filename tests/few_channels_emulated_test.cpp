@@ -14,8 +14,7 @@ alignas(16) float4 shared[most_shared_bytes / sizeof(float4)];
 }
 } // namespace gradnn::gpu::few_channels
 
-#include "gpu/convolution/few_channels/line.cu"
-#include "gpu/convolution/few_channels/tile.cu"
+#include "gpu/convolution/few_channels/data.cu"
 
 namespace gradnn::test {
 namespace {
@@ -27,7 +26,7 @@ using gpu::ceil_div;
 constexpr std::array<std::array<int, 2>, 5> strides {
         {{1, 7}, {2, 8}, {4, 12}, {5, 10}, {8, 16}}};
 
-convolution_problem draw(random_source &random, bool line, bool huge) {
+convolution_problem draw(random_source &random, bool huge) {
     convolution_problem p;
     p.direction = convolution_direction::backward_data;
     const auto [stride, longest]
@@ -38,32 +37,15 @@ convolution_problem draw(random_source &random, bool line, bool huge) {
     p.src.dims = {random.integer(1, 3), channels, 1, 1, 1};
     p.dst.dims = {p.src.dims[0], random.integer(1, huge ? 70 : 24), 1, 1, 1};
     p.weights.dims = {1, p.dst.dims[1], channels, 1, 1, 1};
-    for (size_t axis = line                     ? 2
-                    : random.integer(0, 1) == 0 ? 0
-                                                : 1;
-            axis < 3; ++axis) {
-        const bool last = axis == 2;
-        const int64_t most = huge ? int64_t {1} << random.integer(1, 24)
-                : last            ? 150
-                                  : 9;
-        p.src.dims[axis + 2] = random.integer(1, most);
-        p.strides[axis] = last ? stride
-                : huge         ? random.integer(1, 400)
-                               : random.integer(1, 4);
-        const int64_t window = last ? random.integer(1, longest)
-                                    : random.integer(1, huge ? 300 : 4);
-        p.weights.dims[axis + 3] = window;
-        p.pads_begin[axis] = random.integer(-1, window);
-        p.dst.dims[axis + 2] = std::max<int64_t>(1,
-                (p.src.dims[axis + 2] + 2 * p.pads_begin[axis] - window)
-                        / p.strides[axis]);
-    }
+    const int64_t most = huge ? int64_t {1} << random.integer(1, 24) : 150;
+    const int64_t window = random.integer(1, longest);
+    p.src.dims[4] = random.integer(1, most);
+    p.strides[2] = stride;
+    p.weights.dims[5] = window;
+    p.pads_begin[2] = random.integer(-1, window);
+    p.dst.dims[4] = std::max<int64_t>(
+            1, (p.src.dims[4] + 2 * p.pads_begin[2] - window) / stride);
     return p;
-}
-
-launch_grid cut(const convolution_problem &p, bool line, problem_shape &shape) {
-    return line ? cut_lines(shape, p.src.dims[0], 132, most_shared_bytes)
-                : cut_tiles(shape, p.src.dims[0], most_shared_bytes);
 }
 
 std::string given(const convolution_problem &p) {
@@ -74,10 +56,10 @@ std::string given(const convolution_problem &p) {
 }
 
 /// `data` are src, weights and dst.
-void carry_out(const convolution_problem &p, bool line, bool descending,
+void carry_out(const convolution_problem &p, bool descending,
         std::array<memory, 3> &data) {
     problem_shape shape = shape_of(p);
-    const launch_grid grid = cut(p, line, shape);
+    const launch_grid grid = cut(shape, p.src.dims[0], 132, most_shared_bytes);
     ASSERT_GT(grid.blocks, 0);
     std::vector<float> src(data[0].begin(), data[0].end());
     const std::vector<float> weights(data[1].begin(), data[1].end());
@@ -90,12 +72,11 @@ void carry_out(const convolution_problem &p, bool line, bool descending,
     emulated::shared_memory
             = reinterpret_cast<char *>(gpu::few_channels::shared);
     emulated::shared_bytes = grid.shared_bytes;
-    for (unsigned i = 0; i < ceil_div(count, int64_t {tile_threads}); ++i)
-        emulated::block::run(i, tile_threads, descending, [&] {
+    for (unsigned i = 0; i < ceil_div(count, int64_t {most_threads}); ++i)
+        emulated::block::run(i, most_threads, descending, [&] {
             gather_kernel_of(shape)(weights.data(), floats, shape, count);
         });
-    data_kernel *const kernel
-            = line ? line_kernel_of(shape) : tile_kernel_of(shape);
+    data_kernel *const kernel = data_kernel_of(shape);
     for (unsigned i = 0; i < grid.blocks; ++i) {
         std::memset(gpu::few_channels::shared, 0xff,
                 sizeof gpu::few_channels::shared);
@@ -111,8 +92,7 @@ void carry_out(const convolution_problem &p, bool line, bool descending,
 TEST(few_channels_emulated, computes_the_problem) {
     random_source random(test_seed(1));
     for (int left = thinned() ? 40 : 150; left > 0 && !HasFailure(); --left) {
-        const bool line = left % 3 == 0;
-        auto p = draw(random, line, false);
+        auto p = draw(random, false);
         lay_out(p, random);
         SCOPED_TRACE(given(p));
         // Whole numbers, whose sums f32 holds.
@@ -122,7 +102,7 @@ TEST(few_channels_emulated, computes_the_problem) {
                 value = std::round(8 * value);
         std::array<memory, 3> expected = found;
         by_formula(p, 0, expected);
-        carry_out(p, line, left % 2 == 0, found);
+        carry_out(p, left % 2 == 0, found);
         EXPECT_TRUE(same(found[0], expected[0]));
     }
 }
@@ -131,17 +111,17 @@ TEST(few_channels_emulated, cuts_fit_the_device_in_huge_problems) {
     random_source random(test_seed(2));
     std::array<int, 2> kinds {};
     for (int left = 3000; left > 0 && !HasFailure(); --left) {
-        const bool line = left % 3 == 0;
-        const auto p = draw(random, line, true);
-        SCOPED_TRACE(given(p));
+        const auto p = draw(random, true);
+        const int64_t images = int64_t {1} << random.integer(0, 40);
+        SCOPED_TRACE(detail::text(given(p), " images ", images));
         problem_shape shape = shape_of(p);
-        const launch_grid grid = cut(p, line, shape);
+        const launch_grid grid = cut(shape, images, 132, most_shared_bytes);
         ++kinds[grid.blocks > 0 ? 0 : 1];
         if (grid.blocks == 0) continue;
         EXPECT_LE(static_cast<int64_t>(grid.shared_bytes), most_shared_bytes);
         EXPECT_EQ(grid.threads % 32, 0);
         EXPECT_GE(grid.threads, 32);
-        EXPECT_LE(grid.threads, tile_threads);
+        EXPECT_LE(grid.threads, most_threads);
         EXPECT_LT(grid.blocks, INT32_MAX);
     }
     EXPECT_GE(kinds[0], 100);
@@ -155,8 +135,7 @@ TEST(few_channels_emulated, has_no_cut_where_shared_memory_is_too_small) {
     p.dst.dims = {1, 8, 1, 1, 100};
     p.weights.dims = {1, 8, 4, 1, 1, 7};
     problem_shape shape = shape_of(p);
-    EXPECT_EQ(cut_lines(shape, 1, 132, 1024).blocks, 0);
-    EXPECT_EQ(cut_tiles(shape, 1, 1024).blocks, 0);
+    EXPECT_EQ(cut(shape, 1, 132, 1024).blocks, 0);
 }
 
 } // namespace

@@ -14,7 +14,6 @@ template <typename Problem>
 using rule = std::string(const Problem &, const compile_options &);
 
 rule<convolution_problem> col2im_yields;
-rule<convolution_problem> few_channels_yields;
 rule<convolution_problem> narrow_groups_yields;
 rule<convolution_problem> pointwise_yields;
 rule<convolution_problem> f64_yields;

@@ -75,19 +75,13 @@ double cycles_without_col2im(const convolution_problem &problem,
             / col2im::memory_rate;
 }
 
-/// Whether gpu_few_channels is faster: in rows of NCX, which it reads where they lie, and in
-/// windows of many taps with strides, where it multiplies much for each load.
-bool is_for_few_channels(
-        const convolution_problem &problem, const compile_options &options) {
-    if (problem.src.type != detail::data_type::f32 || problem.src.dims[1] > 4
-            || std::ranges::max(problem.dilations) > 1
-            || !few_channels_yields(problem, options).empty())
-        return false;
-    const auto &weights = problem.weights.dims;
-    const bool is_line = problem.src.dims[2] == 1 && problem.src.dims[3] == 1;
-    return is_line ? problem.dst.strides[1] > 1
-                   : problem.strides[2] > 1
-                    && weights[3] * weights[4] * weights[5] >= 32;
+/// Whether gpu_few_channels is faster: in rows of NCX, which it reads where they lie.
+bool is_for_few_channels(const convolution_problem &problem) {
+    return problem.src.type == detail::data_type::f32
+            && problem.src.dims[1] <= 4
+            && std::ranges::max(problem.dilations) == 1
+            && problem.src.dims[2] == 1 && problem.src.dims[3] == 1
+            && problem.dst.strides[1] > 1;
 }
 
 } // namespace
@@ -102,8 +96,8 @@ std::string col2im_yields(
     const auto cut = col2im::cut_of(problem, options, refusal);
     if (!cut) return {};
     if (is_matrix_product(problem)) return "nothing is added in a product";
-    if (is_for_few_channels(problem, options))
-        return "plain products were faster in such rows and windows";
+    if (is_for_few_channels(problem))
+        return "plain products were faster in such rows";
     const int multiprocessors = multiprocessors_of(options);
     const double others
             = cycles_without_col2im(problem, options, *cut, multiprocessors);

@@ -43,19 +43,6 @@ int64_t tiles_of(const detail::weights_view &weights) {
 
 } // namespace
 
-// A thread has 16 neighbouring columns, a block rows of one plane: planes of 3x6 use 0.04
-// of the lanes and take 2.9 ms, by gpu_narrow_groups 0.37 (H100, 6f5a3d2).
-std::string few_channels_yields(
-        const convolution_problem &problem, const compile_options &) {
-    constexpr int64_t cells = 16;
-    constexpr int64_t warp = 32;
-    const int64_t rows = problem.src.dims[3];
-    const int64_t columns = problem.src.dims[4];
-    const int64_t lanes = round_up(rows * ceil_div(columns, cells), warp);
-    return reason_if(rows > 1 && 4 * rows * columns < lanes * cells,
-            "planes that fill less than a quarter of the lanes were slower");
-}
-
 // cuDNN reads words of 16 bytes where they lie and copies everything else. In NXC 64 to 64
 // channels take this kernel 32 us and cuDNN 16, but 24 to 24 take 40 and 72. Weights of
 // planes are tiles of 64 positions: 32 positions take 430 us, by cuDNN 125 (H100, ee9c0db).

@@ -1,6 +1,6 @@
-// Gradient of src with one to four channels, strict f32: which problems, and the plan.
-// README.md has the formula, and how tile.cu and line.cu compute it. A first launch writes
-// the weights to the workspace, [o][kd][kh][t][phase][i].
+// Gradient of src with one to four channels along one axis, strict f32: which problems, and
+// the plan. README.md has the formula, and how data.cu computes it. A first launch writes the
+// weights to the workspace, [o][t][phase][i].
 #include "gpu/convolution/few_channels/shape.hpp"
 
 #include <algorithm>
@@ -50,44 +50,39 @@ plan_or_refusal make(
                 "one group and at most 4 channels of src", problem);
     for (const int64_t dilation : problem.dilations)
         if (dilation != 1) return detail::refuse("dilations of 1", problem);
+    for (const size_t axis : {0U, 1U})
+        if (problem.src.dims[2 + axis] != 1 || problem.dst.dims[2 + axis] != 1
+                || window[3 + axis] != 1 || problem.pads_begin[axis] != 0)
+            return detail::refuse("one spatial axis", problem);
     const int64_t stride = problem.strides[2];
     if (window[5] > longest_window(stride, problem.src.dims[1]))
         return detail::refuse(
-                "along the last axis windows of at most 7 points with a stride "
-                "of 1, 8 with 2, 12 with 4, 10 with 5 (3 channels and fewer), "
-                "16 with 8 (one channel)",
+                "windows of at most 7 points with a stride of 1, 8 with 2, 12 "
+                "with 4, 10 with 5 (3 channels and fewer), 16 with 8 (one "
+                "channel)",
                 problem);
-    const int64_t chain = problem.dst.dims[1]
-            * ceil_div(window[3], problem.strides[0])
-            * ceil_div(window[4], problem.strides[1])
-            * ceil_div(window[5], stride);
+    const int64_t chain = problem.dst.dims[1] * ceil_div(window[5], stride);
     if (chain > longest_chain)
         return plan_or_refusal::refuse(text("takes sums of at most ",
                 longest_chain, " terms, given ", chain));
-    for (size_t axis = 0; axis < 3; ++axis)
-        for (const int64_t size : {problem.src.dims[axis + 2],
-                     problem.dst.dims[axis + 2], window[axis + 3],
-                     problem.strides[axis], std::abs(problem.pads_begin[axis])})
-            if (size > 1 << 24)
-                return plan_or_refusal::refuse(
-                        text("takes axes of at most 2^24, given ", size));
+    for (const int64_t size : {problem.src.dims[4], problem.dst.dims[4],
+                 std::abs(problem.pads_begin[2])})
+        if (size > 1 << 24)
+            return plan_or_refusal::refuse(
+                    text("takes axes of at most 2^24, given ", size));
     const auto device = static_cast<int>(options.device);
     const device_properties &properties = properties_of(device);
     const int64_t most_bytes = std::min(most_shared_bytes,
             static_cast<int64_t>(properties.block_shared_bytes));
     problem_shape shape = shape_of(problem);
-    const bool line = is_line(shape);
-    const launch_grid grid = line
-            ? cut_lines(shape, problem.src.dims[0], properties.multiprocessors,
-                    most_bytes)
-            : cut_tiles(shape, problem.src.dims[0], most_bytes);
+    const launch_grid grid = cut(
+            shape, problem.src.dims[0], properties.multiprocessors, most_bytes);
     if (grid.blocks == 0)
         return detail::refuse(
-                "a window and rows that fit in shared memory", problem);
+                "a window and a row that fit in shared memory", problem);
     const int64_t count = gathered_floats(shape);
     gather_kernel *const gather = gather_kernel_of(shape);
-    data_kernel *const kernel
-            = line ? line_kernel_of(shape) : tile_kernel_of(shape);
+    data_kernel *const kernel = data_kernel_of(shape);
     {
         const allocation_guard current(device); // attributes load the kernel
         allow_shared_bytes(kernel, static_cast<size_t>(most_bytes));
@@ -95,7 +90,7 @@ plan_or_refusal make(
     const auto launches
             = [=](const tensor_pointers &at, const launch_stream &stream) {
                   launch_early("convolution.gpu_few_channels (weights)", gather,
-                          ceil_div(count, tile_threads), tile_threads, 0,
+                          ceil_div(count, most_threads), most_threads, 0,
                           stream, at.weights, at.workspace, shape, count);
                   launch_early("convolution.gpu_few_channels", kernel,
                           grid.blocks, grid.threads, grid.shared_bytes, stream,

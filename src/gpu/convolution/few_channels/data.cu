@@ -1,5 +1,4 @@
-// Gradient of src with one to four channels: one spatial axis. See
-// few_channels.cpp.
+// Gradient of src with one to four channels along one axis. See few_channels.cpp.
 //
 // Rows are long and few, and their products hardly outnumber the elements of
 // diff_dst: reading it is the bound, so many threads must read at once. A
@@ -19,8 +18,9 @@
 //
 // Each element is the sum over the ways, ascending, of a thread's sum over
 // output channels and t ascending. The same bits always.
-#include "gpu/convolution/few_channels/device.cuh"
+#include "gpu/convolution/few_channels/shape.hpp"
 #include "gpu/device/async_copy.cuh"
+#include "gpu/device/constants.hpp"
 #include "gpu/device/early_start.cuh"
 #include "gpu/device/positions.cuh"
 
@@ -28,26 +28,100 @@ namespace gradnn::gpu::few_channels {
 
 namespace {
 
+/// One element from the definition. Channel i, position x.
+__device__ __noinline__ float sum_again(const problem_shape &shape,
+        const float *image, const float *weights, int i, int x) {
+    float sum = 0;
+    for (int o = 0; o < shape.outputs; ++o)
+        for (int k = 0; k < shape.kernel; ++k) {
+            const int reached = x + shape.pad - k;
+            const int y = reached / shape.stride;
+            if (reached < 0 || y * shape.stride != reached || y >= shape.dst)
+                continue;
+            sum = __fmaf_rn(weights[o * shape.weights_strides[0]
+                                    + i * shape.weights_strides[1]
+                                    + k * shape.weights_strides[2]],
+                    image[o * shape.dst_strides[1] + y * shape.dst_strides[2]],
+                    sum);
+        }
+    return sum;
+}
+
+__device__ __forceinline__ void load_four(float *to, const float *from) {
+    const float4 four = *reinterpret_cast<const float4 *>(from);
+    to[0] = four.x;
+    to[1] = four.y;
+    to[2] = four.z;
+    to[3] = four.w;
+}
+
+/// Adds to a thread's sums, of `cells` neighbouring v with all phases, the products of
+/// a row of diff_dst, as it is staged, and its weights. The window's first cells begin
+/// at `near`, the others, which may lie beyond a gap, as if at `far`.
+template <int steps, int stride, int channels, int cells>
+__device__ __forceinline__ void add_row(float (&sums)[channels][cells * stride],
+        const float *row, int near, int far, const float *weights) {
+    constexpr int taps = tap_floats(steps, stride, channels);
+    constexpr int window = (cells + steps - 1 + 3) / 4; // of 16 bytes
+    float values[window * 4];
+#pragma unroll
+    for (int v = 0; v < window; ++v)
+        load_four(values + 4 * v, row + (v * 4 < cells ? near : far) + v * 4);
+    float weight[taps];
+#pragma unroll
+    for (int k = 0; k < taps; k += 4)
+        load_four(weight + k, weights + k);
+#pragma unroll
+    for (int k = 0; k < steps; ++k)
+#pragma unroll
+        for (int s = 0; s < stride; ++s)
+#pragma unroll
+            for (int i = 0; i < channels; ++i)
+#pragma unroll
+                for (int c = 0; c < cells; ++c)
+                    sums[i][c * stride + s] = __fmaf_rn(
+                            weight[(k * stride + s) * channels + i],
+                            values[c + steps - 1 - k], sums[i][c * stride + s]);
+}
+
+/// gathered[o][t][phase][i]; `count` floats.
+template <int steps, int stride, int channels>
+__global__ void __launch_bounds__(most_threads)
+        few_weights_kernel(const float *weights, float *gathered,
+                const __grid_constant__ problem_shape shape, int64_t count) {
+    constexpr int taps = tap_floats(steps, stride, channels);
+    const int64_t number = blockIdx.x * int64_t {most_threads} + threadIdx.x;
+    wait_and_let_later_work_start();
+    if (number >= count) return;
+    const int place = static_cast<int>(number % taps);
+    const int64_t o = number / taps;
+    const int i = place % channels;
+    const int k = place / channels;
+    gathered[number] = i < shape.channels && k < shape.kernel
+            ? weights[o * shape.weights_strides[0]
+                    + i * shape.weights_strides[1]
+                    + k * shape.weights_strides[2]]
+            : 0;
+}
+
 /// Three blocks of one channel on a multiprocessor: what shared memory leaves.
 template <int steps, int stride, int channels>
-__global__ void __launch_bounds__(line_most_ways *line_lanes,
-        channels == 1 ? 3 : 2) few_line_kernel(const float *diff_dst,
-        const float *gathered, const float *weights, float *diff_src,
-        const __grid_constant__ problem_shape shape) {
-    constexpr int lanes = line_lanes;
-    constexpr int outputs = line_outputs;
-    constexpr int cells = line_cells(stride);
+__global__ void __launch_bounds__(most_threads, channels == 1 ? 3 : 2)
+        few_data_kernel(const float *diff_dst, const float *gathered,
+                const float *weights, float *diff_src,
+                const __grid_constant__ problem_shape shape) {
+    constexpr int outputs = stage_outputs;
+    constexpr int cells = cells_of(stride);
     constexpr int taps = tap_floats(steps, stride, channels);
     constexpr int columns = lanes * cells + steps - 1; // of a whole piece
-    constexpr int pitch = line_pitch(steps, stride);
+    constexpr int pitch = row_pitch(steps, stride);
     constexpr int slot_floats = outputs * (pitch + taps);
     constexpr int run = cells * stride; // columns of diff_src of a thread
-    constexpr int sums_pitch = line_sums_pitch(stride);
-    constexpr int warp_floats = line_floats(steps, stride, channels);
+    constexpr int sums_pitch = sums_pitch_of(stride);
+    constexpr int warp_floats = floats_of_warp(steps, stride, channels);
     static_assert(steps - 1 <= cells && run % 4 == 0);
     extern __shared__ float4 shared[];
     auto *const stages = reinterpret_cast<float *>(shared);
-    const window_axis &along = shape.axes[2];
     const auto thread = static_cast<int>(threadIdx.x);
     const auto threads = static_cast<int>(blockDim.x);
     const int lane = thread % lanes;
@@ -59,20 +133,20 @@ __global__ void __launch_bounds__(line_most_ways *line_lanes,
     const auto n = static_cast<int64_t>(blockIdx.x / shape.column_tiles);
     const float *const image = diff_dst + n * shape.dst_strides[0];
     const int chunks = (shape.outputs + outputs - 1) / outputs;
-    const int tile_cell = along.first + tile * shape.segments * cells;
+    const int tile_cell = shape.first + tile * shape.segments * cells;
     const int first_column = tile_cell - (steps - 1);
     // Nothing to be left out, so that the loops below have fixed bounds.
     const bool whole = shape.staged_columns == columns && first_column >= 0
-            && first_column + columns <= along.dst;
+            && first_column + columns <= shape.dst;
     wait_and_let_later_work_start();
 
     const int64_t channel_stride = shape.dst_strides[1];
-    const int64_t column_stride = shape.dst_strides[4];
+    const int64_t column_stride = shape.dst_strides[2];
     // Column c of a row, or zero.
     const auto copy = [&](float *to, const float *row, int c) {
         const int x = first_column + c;
-        const bool inside = is_inside(x, along.dst);
-        copy_async_or_zero<4>(inside, to + line_place(stride, c),
+        const bool inside = is_inside(x, shape.dst);
+        copy_async_or_zero<4>(inside, to + place_of(stride, c),
                 inside ? row + x * column_stride : image);
     };
     const auto load_columns_first = [&](float *to, const float *row,
@@ -85,7 +159,7 @@ __global__ void __launch_bounds__(line_most_ways *line_lanes,
 #pragma unroll
                 for (int c = 0; c < columns; c += lanes)
                     copy_async_if<4>(c + lanes <= columns || c + lane < columns,
-                            to + line_place(stride, c), row + c);
+                            to + place_of(stride, c), row + c);
                 row += channel_stride;
                 to += pitch;
             }
@@ -117,11 +191,11 @@ __global__ void __launch_bounds__(line_most_ways *line_lanes,
             to += lane_column;
 #pragma unroll 8
             for (int c = 0; c < rest; c += step) {
-                copy_async<4>(to + line_place(stride, c), from);
+                copy_async<4>(to + place_of(stride, c), from);
                 from += move;
             }
             copy_async_if<4>(rest + lane_column < columns,
-                    to + line_place(stride, rest), from);
+                    to + place_of(stride, rest), from);
         } else {
 #pragma unroll 1
             for (int c = lane_column; c < shape.staged_columns; c += step)
@@ -147,8 +221,8 @@ __global__ void __launch_bounds__(line_most_ways *line_lanes,
     };
 
     float sums[channels][run] = {}; // cells, phases
-    const int near = line_place(stride, lane * cells);
-    const int far = line_place(stride, lane * cells + cells) - cells;
+    const int near = place_of(stride, lane * cells);
+    const int far = place_of(stride, lane * cells + cells) - cells;
     const auto add_stage = [&](int slot, int count) {
         const float *const rows = own + slot * slot_floats;
         const float *const of_stage = rows + outputs * pitch;
@@ -182,28 +256,60 @@ __global__ void __launch_bounds__(line_most_ways *line_lanes,
                                 sums[i][e + 2], sums[i][e + 3]);
     __syncthreads();
     float *const to = diff_src + n * shape.src_strides[0];
-    const int first_w = tile_cell * stride - along.pad;
+    const int first_w = tile_cell * stride - shape.pad;
     for (int i = 0; i < shape.channels; ++i)
         for (int q = thread; q < shape.segments * run; q += threads) {
             const int w = first_w + q;
-            if (w < 0 || w >= along.src) continue;
+            if (w < 0 || w >= shape.src) continue;
             const float *const parts
                     = stages + (i * lanes + q / run) * sums_pitch + q % run;
             float sum = parts[0];
             for (int other = 1; other < ways; ++other)
                 sum += parts[other * warp_floats];
-            if (!isfinite(sum))
-                sum = sum_again(shape, image, weights, i, 0, 0, w);
-            to[i * shape.src_strides[1] + w * shape.src_strides[4]] = sum;
+            if (!isfinite(sum)) sum = sum_again(shape, image, weights, i, w);
+            to[i * shape.src_strides[1] + w * shape.src_strides[2]] = sum;
         }
+}
+
+/// What body.template operator()<steps, stride, channels>() returns, for those that
+/// few_channels.cpp chose.
+template <typename Body>
+auto with_constants(const problem_shape &shape, const Body &body) {
+    const int steps = shape.steps;
+    const int channels = shape.held_channels;
+    const one_of<4, 3, 1> any_channels {channels};
+    switch (shape.stride) {
+        case 8:
+            return with_chosen(body, one_of<2> {steps}, one_of<8> {8},
+                    one_of<1> {channels});
+        case 5:
+            return with_chosen(body, one_of<2> {steps}, one_of<5> {5},
+                    one_of<3, 1> {channels});
+        case 4:
+            return with_chosen(
+                    body, one_of<3, 2> {steps}, one_of<4> {4}, any_channels);
+        case 2:
+            return with_chosen(
+                    body, one_of<4, 3, 2> {steps}, one_of<2> {2}, any_channels);
+        default:
+            return with_chosen(
+                    body, one_of<3, 5, 7> {steps}, one_of<1> {1}, any_channels);
+    }
 }
 
 } // namespace
 
-data_kernel *line_kernel_of(const problem_shape &shape) {
+gather_kernel *gather_kernel_of(const problem_shape &shape) {
+    return with_constants(shape, [&]<int steps, int stride, int channels>() {
+        return static_cast<gather_kernel *>(
+                few_weights_kernel<steps, stride, channels>);
+    });
+}
+
+data_kernel *data_kernel_of(const problem_shape &shape) {
     return with_constants(shape, [&]<int steps, int stride, int channels>() {
         return static_cast<data_kernel *>(
-                few_line_kernel<steps, stride, channels>);
+                few_data_kernel<steps, stride, channels>);
     });
 }
 
