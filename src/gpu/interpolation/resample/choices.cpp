@@ -21,7 +21,7 @@ std::vector<choice> choices_of(
     std::vector<candidate> candidates;
     const auto price = [&](size_t form, const cut &c, bool by_lanes) {
         const mapped_problem &of = forms[form];
-        return estimate_of({of.specification, c}, of, gpu, by_lanes).cycles();
+        return cost_of({of.specification, c}, of, gpu, by_lanes);
     };
     for (size_t form = 0; form < forms.size(); ++form)
         for (const cut &each : all_cuts(forms[form], gpu))

@@ -84,38 +84,4 @@ std::vector<cut> columns_of(const problem_specification &p) {
     return made;
 }
 
-int registers_of(const specification_of_kernel &s, const geometry &g) {
-    const problem_specification &p = s.of;
-    const cut &c = s.cut_by;
-    const int wide = p.type == element::f64 ? 2 : 1;
-    if (p.walk_first) {
-        const int word = ceil_div(c.line_vector * bytes_of(p.type), 4);
-        const int kept = registers_of(rest_of_walk(s), g)
-                + c.words * (2 * c.line_vector * wide + word)
-                + 2 * (2 + 2 * wide) + 8;
-        return kept * 9 / 10 - 8; // by what compilers need
-    }
-    const int unit = std::max(
-            1, std::max(c.vector, c.read_vector) * bytes_of(p.type) / 4);
-    const int sums = c.columns * c.vector * wide;
-    int weights = 0;
-    for (int k = 0; k < c.columns && p.column.is_there(); ++k)
-        if (!(c.repeated && g.fixed[k])) weights += g.taps[k] * wide;
-    const int walks = p.walk.is_there() ? p.walk.two ? 3 : 2 : 1;
-    const int held = rows_are_copied(p, c) ? 1 : c.ahead;
-    const int waiting = g.units * loads_of(p) * unit
-            * std::max(1, held + (p.middle.is_there() ? 1 : 0));
-    int checked = (g.left + g.right) * wide;
-    for (int u = 0; u < g.units; ++u)
-        checked += g.always_inside[u] ? 0 : 1;
-    // What a thread keeps of further lanes.
-    const int kept = std::max(0, g.sets - 1)
-            * (weights + checked / 4 + 2 + (c.repeated ? 1 : 2 * c.columns));
-    const int others
-            = c.gathers ? 0 : epilogues_of(p) * c.columns * c.vector * wide;
-    return 40 + kept + checked / 2 + others
-            + sums * (walks + (p.middle.is_there() ? 1 : 0)) + weights + waiting
-            + (c.ahead > 0 ? std::max(held, 2) * (2 + 2 * wide) : 0);
-}
-
 } // namespace gradnn::gpu::resample
