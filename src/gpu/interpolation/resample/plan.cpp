@@ -41,22 +41,14 @@ jit::kernel_launch launch_of(
             s.cut_by.threads, static_cast<size_t>(g.shared_bytes)};
 }
 
-/// Of tensors at multiples of so many bytes: the first of some kernels that spills no
-/// registers, or what takes everything.
-class variant {
-public:
-    variant(resident_form form, std::vector<jit::kernel_launch> tried)
-        : form_(std::move(form)), tried_(std::move(tried)) {}
-
-    /// Without a compiler what takes everything remains.
-    void compile(const compile_options &options) {
-        std::string refusal;
-        taken_ = jit::load_without_spills(tried_, options, refusal);
-    }
+/// A kernel for tensors at multiples of so many bytes; without one what takes everything serves.
+struct variant {
+    resident_form form;
+    std::optional<jit::kernel_launch> kernel;
 
     void launch(
             const launch_stream &stream, std::span<void *const> args) const {
-        const problem_specification &p = form_.of.specification;
+        const problem_specification &p = form.of.specification;
         fused_places others {};
         size_t next = 2;
         const auto bytes_from = [&](size_t tensor) {
@@ -66,21 +58,15 @@ public:
         if (p.prologue != fused_op::none) others.prologue = bytes_from(0);
         for (int e = 0; e < epilogues_of(p); ++e)
             others.epilogue[e] = bytes_from(1);
-        if (!taken_)
-            launch_generic(
-                    name, p, *form_.map, stream, args[0], args[1], others);
+        const void *const read = args[0];
+        if (!kernel)
+            launch_generic(name, p, *form.map, stream, read, args[1], others);
         else if (p.type == element::f64)
-            tried_[*taken_](name, stream, static_cast<const void *>(args[0]),
-                    args[1], form_.map->as<double>(others));
+            (*kernel)(
+                    name, stream, read, args[1], form.map->as<double>(others));
         else
-            tried_[*taken_](name, stream, static_cast<const void *>(args[0]),
-                    args[1], form_.map->as<float>(others));
+            (*kernel)(name, stream, read, args[1], form.map->as<float>(others));
     }
-
-private:
-    const resident_form form_;
-    std::vector<jit::kernel_launch> tried_;
-    std::optional<size_t> taken_;
 };
 
 /// All forms of a problem, for tensors at multiples of so many bytes, and the choices among
@@ -90,6 +76,7 @@ public:
     variants(std::vector<resident_form> forms, int alignment,
             const compile_options &options)
         : forms_(std::move(forms)),
+          options_(options),
           gpu_(facts_of(properties_of(static_cast<int>(options.device)))) {
         std::vector<mapped_problem> problems;
         for (resident_form &each : forms_) {
@@ -100,55 +87,27 @@ public:
     }
     size_t count() const { return std::max<size_t>(1, choices_.size()); }
 
-    /// The best `tried` ones from a number on, of the form of the first.
-    std::unique_ptr<variant> from(size_t number, size_t tried) const {
+    /// Of the best `tried` ones from a number on, of the form of the first, the first that spills
+    /// no registers.
+    variant compiled(size_t number, size_t tried) const {
         const size_t form = choices_.empty() ? 0 : choices_[number].form;
         std::vector<jit::kernel_launch> all;
         for (size_t i = number; i < choices_.size() && all.size() < tried; ++i)
             if (choices_[i].form == form)
                 all.push_back(launch_of(
                         choices_[i].specification, gpu_.multiprocessors));
-        return std::make_unique<variant>(forms_[form], std::move(all));
+        variant made {forms_[form], {}};
+        std::string refusal;
+        if (const auto taken = jit::load_without_spills(all, options_, refusal))
+            made.kernel = std::move(all[*taken]);
+        return made;
     }
 
 private:
     std::vector<resident_form> forms_;
+    compile_options options_;
     gpu_facts gpu_;
     std::vector<choice> choices_;
-};
-
-class resample_plan final : public kernel_plan {
-public:
-    /// Of tensors at multiples of 16 bytes, compiled; that of others is made when they are met.
-    resample_plan(std::unique_ptr<variant> aligned,
-            std::vector<resident_form> forms, const compile_options &options)
-        : aligned_(std::move(aligned)),
-          forms_(std::move(forms)),
-          options_(options) {}
-
-    size_t workspace_bytes() const override { return 0; }
-
-private:
-    void submit(std::span<void *const> args, std::byte * /*workspace*/,
-            const launch_stream &stream) const override {
-        if (std::ranges::all_of(args,
-                    [](void *each) { return is_aligned(each, vectors); })) {
-            aligned_->launch(stream, args);
-            return;
-        }
-        std::call_once(others_made_, [&] {
-            const int alignment = bytes_of(forms_[0].of.specification.type);
-            others_ = variants(forms_, alignment, options_).from(0, most_tried);
-            others_->compile(options_);
-        });
-        others_->launch(stream, args);
-    }
-
-    const std::unique_ptr<variant> aligned_;
-    const std::vector<resident_form> forms_;
-    const compile_options options_;
-    mutable std::unique_ptr<variant> others_;
-    mutable std::once_flag others_made_;
 };
 
 } // namespace
@@ -170,22 +129,38 @@ plan_or_refusal make_fused(const detail::fused_interpolation &problem,
         forms.push_back({std::move(each), std::move(map)});
     }
     if (forms.empty()) return plan_or_refusal::refuse(refusal);
+    // Of tensors at other multiples than those of 16 bytes, made when they are first met.
+    struct met_later {
+        std::once_flag met;
+        std::optional<variant> made;
+    };
+    const auto others = std::make_shared<met_later>();
     const variants aligned(forms, vectors, options);
     // By measuring one plan for each way to cut the work; else the best by estimate.
-    std::vector<std::unique_ptr<resample_plan>> plans;
+    std::vector<std::unique_ptr<detail::plan>> plans;
     const size_t count
             = options.autotune ? std::min(aligned.count(), most_measured) : 1;
-    for (size_t i = 0; i < count; ++i) {
-        auto first = aligned.from(i, options.autotune ? 1 : most_tried);
-        first->compile(options);
-        plans.push_back(std::make_unique<resample_plan>(
-                std::move(first), forms, options));
-    }
-    std::vector<const detail::plan *> timed;
-    for (const auto &each : plans)
-        timed.push_back(each.get());
-    return std::move(
-            plans[fastest_of(timed, detail::argument_bytes(problem), options)]);
+    for (size_t i = 0; i < count; ++i)
+        plans.push_back(std::make_unique<launched_plan>(
+                [first = aligned.compiled(i, options.autotune ? 1 : most_tried),
+                        others, forms, options](std::span<void *const> args,
+                        std::byte *, const launch_stream &stream) {
+                    if (std::ranges::all_of(args, [](void *each) {
+                            return is_aligned(each, vectors);
+                        })) {
+                        first.launch(stream, args);
+                        return;
+                    }
+                    std::call_once(others->met, [&] {
+                        const int alignment
+                                = bytes_of(forms[0].of.specification.type);
+                        others->made = variants(forms, alignment, options)
+                                               .compiled(0, most_tried);
+                    });
+                    others->made->launch(stream, args);
+                }));
+    return fastest_of(
+            std::move(plans), detail::argument_bytes(problem), options);
 }
 
 } // namespace gradnn::gpu::resample
