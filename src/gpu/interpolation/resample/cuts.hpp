@@ -39,9 +39,6 @@ double steps_of(const problem_specification &, int strip);
 double cost_of(const specification_of_kernel &, const mapped_problem &,
         const gpu_facts &, bool by_lanes);
 
-/// Parts of a row that a thread may have: a cut's vector, columns and how these are read.
-std::vector<cut> columns_of(const problem_specification &);
-
 /// Registers of a thread, by what it keeps.
 int registers_of(const specification_of_kernel &, const geometry &);
 
