@@ -11,56 +11,45 @@ std::vector<choice> choices_of(
         const std::vector<mapped_problem> &forms, const gpu_facts &gpu) {
     // Priced in full: of each kind the best of a price without what is counted lane by lane,
     // which knows no conflicts and no sectors.
-    constexpr size_t most_priced = 240;
+    constexpr size_t most_priced = 240, most_chosen = 12;
     constexpr int most_of_kind = 6;
-    struct candidate {
-        double cost;
-        size_t form;
-        cut cut_by;
-    };
-    std::vector<candidate> candidates;
-    const auto price = [&](size_t form, const cut &c, bool by_lanes) {
-        const mapped_problem &of = forms[form];
-        return cost_of({of.specification, c}, of, gpu, by_lanes);
+    constexpr double far_off = 2.0;
+    std::vector<choice> all;
+    const auto sort_by_price = [&](bool by_lanes) {
+        for (choice &each : all) {
+            const mapped_problem &of = forms[each.form];
+            each.cost = cost_of(
+                    {of.specification, each.cut_by}, of, gpu, by_lanes);
+        }
+        std::ranges::stable_sort(all, {}, &choice::cost);
     };
     for (size_t form = 0; form < forms.size(); ++form)
         for (const cut &each : all_cuts(forms[form], gpu))
-            candidates.push_back({price(form, each, false), form, each});
-    const auto cheaper
-            = [](const auto &a, const auto &b) { return a.cost < b.cost; };
-    std::stable_sort(candidates.begin(), candidates.end(), cheaper);
+            all.push_back({0, form, each});
+    sort_by_price(false);
     const auto kind_of = [](const cut &c) {
         return std::array<int, 9> {c.vector, c.columns, c.repeated, c.exchanged,
                 c.apart, c.stages > 0, c.line_vector, c.words, c.gathers};
     };
     std::map<std::pair<bool, std::array<int, 9>>, int> priced;
-    std::vector<choice> all;
-    for (const candidate &each : candidates) {
-        const problem_specification &p = forms[each.form].specification;
-        if (++priced[{p.walk.is_there(), kind_of(each.cut_by)}] > most_of_kind)
-            continue;
-        if (all.size() == most_priced) break;
-        all.push_back({price(each.form, each.cut_by, true), each.form,
-                {p, each.cut_by}});
-    }
-    std::stable_sort(all.begin(), all.end(), cheaper);
+    std::erase_if(all, [&](const choice &each) {
+        const bool walks = forms[each.form].specification.walk.is_there();
+        return ++priced[{walks, kind_of(each.cut_by)}] > most_of_kind;
+    });
+    if (all.size() > most_priced) all.resize(most_priced);
+    sort_by_price(true);
     // The best, each unlike those before it.
-    constexpr size_t most_chosen = 12;
-    constexpr double far_off = 2.0;
     std::vector<choice> chosen;
-    const auto alike = [&](const cut &a, const cut &b) {
-        return kind_of(a) == kind_of(b) && a.ahead == b.ahead
-                && a.planes == b.planes;
-    };
     for (const choice &each : all) {
-        if (each.cost > far_off * all.front().cost) break;
-        if (std::any_of(chosen.begin(), chosen.end(), [&](const auto &other) {
-                return alike(
-                        other.specification.cut_by, each.specification.cut_by);
-            }))
-            continue;
-        chosen.push_back(each);
-        if (chosen.size() == most_chosen) break;
+        if (chosen.size() == most_chosen
+                || each.cost > far_off * all.front().cost)
+            break;
+        const auto is_alike = [&](const choice &other) {
+            const cut &a = each.cut_by, &b = other.cut_by;
+            return kind_of(a) == kind_of(b) && a.ahead == b.ahead
+                    && a.planes == b.planes;
+        };
+        if (std::ranges::none_of(chosen, is_alike)) chosen.push_back(each);
     }
     return chosen;
 }

@@ -13,7 +13,7 @@ namespace gradnn::gpu::resample {
 struct choice {
     double cost;
     size_t form; ///< of the problem, by number
-    specification_of_kernel specification;
+    cut cut_by;
 };
 
 /// What a thread does, in instructions of one lane and in bytes.

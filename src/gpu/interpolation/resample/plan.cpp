@@ -95,7 +95,8 @@ public:
         for (size_t i = number; i < choices_.size() && all.size() < tried; ++i)
             if (choices_[i].form == form)
                 all.push_back(launch_of(
-                        choices_[i].specification, gpu_.multiprocessors));
+                        {forms_[form].of.specification, choices_[i].cut_by},
+                        gpu_.multiprocessors));
         variant made {forms_[form], {}};
         std::string refusal;
         if (const auto taken = jit::load_without_spills(all, options_, refusal))

@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "gpu/interpolation/resample/geometry.hpp"
 #include "gpu/jit/specification_text.hpp"
+#include "gpu/runtime/copy_shape.hpp"
 #include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::resample {
@@ -27,26 +28,6 @@ constexpr int64_t most_weights = int64_t {1} << 26;
 constexpr int64_t longest_chain = 512;
 /// Of all axes: a thread has one, and others have nothing to do meanwhile.
 constexpr int64_t longest_sum = 2048;
-
-struct dimension {
-    int64_t count, written, read; ///< positions, and pitches in elements
-};
-
-/// Neighbours become one where both tensors have them side by side.
-std::vector<dimension> merged(std::vector<dimension> all) {
-    std::ranges::sort(all, {}, [](const dimension &each) {
-        return std::pair(each.written, each.read);
-    });
-    std::vector<dimension> made;
-    for (const dimension &each : all)
-        if (!made.empty()
-                && each.written == made.back().count * made.back().written
-                && each.read == made.back().count * made.back().read)
-            made.back().count *= each.count;
-        else
-            made.push_back(each);
-    return made;
-}
 
 axis axis_of(const axis_map &map, int64_t write_pitch, int64_t read_pitch) {
     axis made {static_cast<int>(map.src), static_cast<int>(map.dst), 1,
@@ -188,14 +169,13 @@ std::vector<mapped_problem> specifications_of(
     s.type = element_of(p.diff_src.type);
     s.alignment = alignment;
     s.bulk_copies = bulk_copies;
-    s.inner = 1;
     if (!whole.prologue.empty())
         s.prologue = fused_op_of(whole.prologue.front());
     std::ranges::transform(whole.epilogue, s.epilogue, fused_op_of);
 
     std::vector<axis_map> maps;
     std::vector<axis> axes;
-    std::vector<dimension> others;
+    strided_copy kept; // of the other axes
     for (size_t i = 0; i < 5; ++i) {
         const int64_t write_pitch = p.diff_src.strides[i];
         int64_t read_pitch = p.diff_dst.strides[i];
@@ -209,26 +189,25 @@ std::vector<mapped_problem> specifications_of(
                 continue;
             }
         }
-        if (p.diff_src.dims[i] > 1)
-            others.push_back({p.diff_src.dims[i], write_pitch, read_pitch});
+        const auto at = static_cast<size_t>(kept.rank++);
+        kept.dims[at] = p.diff_src.dims[i];
+        kept.dst_strides[at] = write_pitch;
+        kept.src_strides[at] = read_pitch;
     }
     refusal = refusal_of(p, maps);
     if (!refusal.empty()) return {};
-    others = merged(std::move(others));
-    int64_t kept = 1; // below 2^31, or refused
-    if (!others.empty() && others[0].written == 1 && others[0].read == 1) {
-        kept *= others[0].count;
-        s.inner = static_cast<int>(others[0].count);
-        others.erase(others.begin());
+    // Its count is below 2^31, or refused.
+    const copies::shape others = copies::arrange(kept);
+    const bool side_by_side
+            = others.dst_strides[0] == 1 && others.src_strides[0] == 1;
+    s.inner = side_by_side ? static_cast<int>(others.dims[0]) : 1;
+    for (int i = 0; i < most_outer; ++i) {
+        const int from = i + (side_by_side ? 1 : 0);
+        s.outer[i] = most(1, static_cast<int>(others.dims[from]));
+        s.outer_write[i] = others.dst_strides[from];
+        s.outer_read[i] = others.src_strides[from];
     }
-    others.resize(most_outer, {1, 0, 0});
-    for (size_t i = 0; i < most_outer; ++i) {
-        kept *= others[i].count;
-        s.outer[i] = static_cast<int>(others[i].count);
-        s.outer_write[i] = others[i].written;
-        s.outer_read[i] = others[i].read;
-    }
-    if (kept >= most_positions * 4
+    if (others.count >= most_positions * 4
             || axes.back().read * axes.back().read_pitch
                     >= most_positions * 4) {
         refusal = "takes fewer elements that are not resampled; " + given(p);
@@ -237,8 +216,8 @@ std::vector<mapped_problem> specifications_of(
     // A walk takes rows that add to two positions at most.
     const bool walks = maps[0].two_taps;
     const size_t none = axes.size();
-    axes.push_back({1, 1, 1, 1, false, false, 0, 0});
     maps.push_back(make_axis_map(p.mode, p.coordinates, {}));
+    axes.push_back(axis_of(maps.back(), 0, 0));
     std::vector<mapped_problem> made;
     const auto add = [&](size_t walk, size_t middle, size_t column) {
         mapped_problem each {s, {maps[walk], maps[middle], maps[column]}};
