@@ -68,12 +68,9 @@ struct share {
 
 /// Where the walk comes first.
 share share_of_lines(const specification_of_kernel &s, const geometry &g,
-        const mapped_problem &of, const gpu_facts &gpu, bool by_lanes) {
+        const thread_estimate &rest, const gpu_facts &gpu) {
     const problem_specification &p = s.of;
     const cut &c = s.cut_by;
-    const specification_of_kernel next = rest_of_walk(s);
-    const thread_estimate rest
-            = estimate_of_thread(next, geometry_of(next), of, by_lanes);
     const int bytes = bytes_of(p.type);
     const double steps = steps_of(p, c.strip);
     const double of_row = static_cast<double>(c.words) * c.line_vector;
@@ -116,11 +113,10 @@ share share_of_lines(const specification_of_kernel &s, const geometry &g,
 }
 
 share share_of_threads(const specification_of_kernel &s, const geometry &g,
-        const mapped_problem &of, const gpu_facts &gpu, const form_costs &form,
-        bool by_lanes) {
+        const thread_estimate &thread, const gpu_facts &gpu,
+        const form_costs &form) {
     const problem_specification &p = s.of;
     const cut &c = s.cut_by;
-    const thread_estimate thread = estimate_of_thread(s, g, of, by_lanes);
     return {.count = std::ceil(static_cast<double>(g.items) / 32)
                     / gpu.multiprocessors,
             // Loops over rows ahead are long.
@@ -138,10 +134,9 @@ share share_of_threads(const specification_of_kernel &s, const geometry &g,
 }
 
 share share_of_tiles(const specification_of_kernel &s, const geometry &g,
-        const mapped_problem &of, const gpu_facts &gpu, bool by_lanes) {
+        const thread_estimate &thread, const gpu_facts &gpu) {
     const problem_specification &p = s.of;
     const cut &c = s.cut_by;
-    const thread_estimate thread = estimate_of_thread(s, g, of, by_lanes);
     const double turns = ceil_div(g.lane_items, g.groups);
     const double of_tile = g.sets > 1
             ? static_cast<double>(ceil_div(g.lanes, 32)) * g.lane_items
@@ -184,9 +179,12 @@ double cost_of(const specification_of_kernel &s, const mapped_problem &of,
             : tiled                       ? of_tiles
             : c.repeated && c.vector == 1 ? of_windows
                                           : of_threads;
-    const share each = p.walk_first ? share_of_lines(s, g, of, gpu, by_lanes)
-            : tiled                 ? share_of_tiles(s, g, of, gpu, by_lanes)
-                    : share_of_threads(s, g, of, gpu, form, by_lanes);
+    const specification_of_kernel rest = p.walk_first ? rest_of_walk(s) : s;
+    const thread_estimate thread = estimate_of_thread(
+            rest, p.walk_first ? geometry_of(rest) : g, of, by_lanes);
+    const share each = p.walk_first ? share_of_lines(s, g, thread, gpu)
+            : tiled                 ? share_of_tiles(s, g, thread, gpu)
+                                    : share_of_threads(s, g, thread, gpu, form);
     const double warps_held = c.blocks * c.threads / 32.0;
     const double waves
             = static_cast<double>(g.grid) / (gpu.multiprocessors * c.blocks);

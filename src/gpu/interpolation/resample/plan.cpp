@@ -24,12 +24,6 @@ constexpr const char *name = "interpolation.gpu_resample";
 constexpr int vectors = 16; ///< bytes that tensors are expected at multiples of
 constexpr size_t most_tried = 3; ///< kernels, until one spills no registers
 
-/// A problem in one of its forms, with its maps on the device.
-struct resident_form {
-    mapped_problem of;
-    std::shared_ptr<const device_tables> map;
-};
-
 jit::kernel_launch launch_of(
         const specification_of_kernel &s, int multiprocessors) {
     const geometry g = geometry_of(s);
@@ -41,14 +35,14 @@ jit::kernel_launch launch_of(
             s.cut_by.threads, static_cast<size_t>(g.shared_bytes)};
 }
 
-/// A kernel for tensors at multiples of so many bytes; without one what takes everything serves.
+/// A form of a problem and its kernel; without one what takes everything serves.
 struct variant {
-    resident_form form;
+    problem_specification p;
+    std::shared_ptr<const device_tables> map;
     std::optional<jit::kernel_launch> kernel;
 
     void launch(
             const launch_stream &stream, std::span<void *const> args) const {
-        const problem_specification &p = form.of.specification;
         fused_places others {};
         size_t next = 2;
         const auto bytes_from = [&](size_t tensor) {
@@ -60,55 +54,43 @@ struct variant {
             others.epilogue[e] = bytes_from(1);
         const void *const read = args[0];
         if (!kernel)
-            launch_generic(name, p, *form.map, stream, read, args[1], others);
+            launch_generic(name, p, *map, stream, read, args[1], others);
         else if (p.type == element::f64)
-            (*kernel)(
-                    name, stream, read, args[1], form.map->as<double>(others));
+            (*kernel)(name, stream, read, args[1], map->as<double>(others));
         else
-            (*kernel)(name, stream, read, args[1], form.map->as<float>(others));
+            (*kernel)(name, stream, read, args[1], map->as<float>(others));
     }
 };
 
-/// All forms of a problem, for tensors at multiples of so many bytes, and the choices among
-/// them.
-class variants {
-public:
-    variants(std::vector<resident_form> forms, int alignment,
-            const compile_options &options)
-        : forms_(std::move(forms)),
-          options_(options),
-          gpu_(facts_of(properties_of(static_cast<int>(options.device)))) {
-        std::vector<mapped_problem> problems;
-        for (resident_form &each : forms_) {
-            each.of.specification.alignment = alignment;
-            problems.push_back(each.of);
-        }
-        if (options.specialise) choices_ = choices_of(problems, gpu_);
-    }
-    size_t count() const { return std::max<size_t>(1, choices_.size()); }
+/// All forms of a problem, with their maps on the device, and the choices among them for tensors
+/// at multiples of so many bytes.
+struct variants {
+    compile_options options;
+    std::vector<mapped_problem> forms;
+    std::vector<std::shared_ptr<const device_tables>> maps = {};
+    std::vector<choice> choices = {};
+    gpu_facts gpu = facts_of(properties_of(static_cast<int>(options.device)));
 
+    void choose(int alignment) {
+        for (mapped_problem &each : forms)
+            each.specification.alignment = alignment;
+        if (options.specialise) choices = choices_of(forms, gpu);
+    }
     /// Of the best `tried` ones from a number on, of the form of the first, the first that spills
     /// no registers.
     variant compiled(size_t number, size_t tried) const {
-        const size_t form = choices_.empty() ? 0 : choices_[number].form;
+        const size_t form = choices.empty() ? 0 : choices[number].form;
+        const problem_specification &p = forms[form].specification;
         std::vector<jit::kernel_launch> all;
-        for (size_t i = number; i < choices_.size() && all.size() < tried; ++i)
-            if (choices_[i].form == form)
-                all.push_back(launch_of(
-                        {forms_[form].of.specification, choices_[i].cut_by},
-                        gpu_.multiprocessors));
-        variant made {forms_[form], {}};
+        for (size_t i = number; i < choices.size() && all.size() < tried; ++i)
+            if (choices[i].form == form)
+                all.push_back(
+                        launch_of({p, choices[i].cut_by}, gpu.multiprocessors));
         std::string refusal;
-        if (const auto taken = jit::load_without_spills(all, options_, refusal))
-            made.kernel = std::move(all[*taken]);
-        return made;
+        const auto taken = jit::load_without_spills(all, options, refusal);
+        return {p, maps[form],
+                taken ? std::optional(std::move(all[*taken])) : std::nullopt};
     }
-
-private:
-    std::vector<resident_form> forms_;
-    compile_options options_;
-    gpu_facts gpu_;
-    std::vector<choice> choices_;
 };
 
 } // namespace
@@ -123,29 +105,33 @@ plan_or_refusal make_fused(const detail::fused_interpolation &problem,
     constexpr size_t most_measured = 6;
     std::string refusal;
     const auto device = static_cast<int>(options.device);
-    std::vector<resident_form> forms;
-    for (mapped_problem &each : specifications_of(
-                 problem, vectors, can_start_early(device), refusal)) {
-        auto map = std::make_shared<const device_tables>(device, each);
-        forms.push_back({std::move(each), std::move(map)});
-    }
-    if (forms.empty()) return plan_or_refusal::refuse(refusal);
+    variants aligned {options,
+            specifications_of(
+                    problem, vectors, can_start_early(device), refusal)};
+    if (aligned.forms.empty()) return plan_or_refusal::refuse(refusal);
+    for (const mapped_problem &each : aligned.forms)
+        aligned.maps.push_back(
+                std::make_shared<const device_tables>(device, each));
+    aligned.choose(vectors);
     // Of tensors at other multiples than those of 16 bytes, made when they are first met.
     struct met_later {
         std::once_flag met;
-        std::optional<variant> made;
+        variants all;
+        variant made;
     };
     const auto others = std::make_shared<met_later>();
-    const variants aligned(forms, vectors, options);
+    others->all = aligned;
     // By measuring one plan for each way to cut the work; else the best by estimate.
     std::vector<std::unique_ptr<detail::plan>> plans;
-    const size_t count
-            = options.autotune ? std::min(aligned.count(), most_measured) : 1;
+    const size_t tried = options.autotune ? 1 : most_tried;
+    const size_t count = options.autotune
+            ? std::clamp<size_t>(aligned.choices.size(), 1, most_measured)
+            : 1;
     for (size_t i = 0; i < count; ++i)
         plans.push_back(std::make_unique<launched_plan>(
-                [first = aligned.compiled(i, options.autotune ? 1 : most_tried),
-                        others, forms, options](std::span<void *const> args,
-                        std::byte *, const launch_stream &stream) {
+                [first = aligned.compiled(i, tried), others](
+                        std::span<void *const> args, std::byte *,
+                        const launch_stream &stream) {
                     if (std::ranges::all_of(args, [](void *each) {
                             return is_aligned(each, vectors);
                         })) {
@@ -153,12 +139,10 @@ plan_or_refusal make_fused(const detail::fused_interpolation &problem,
                         return;
                     }
                     std::call_once(others->met, [&] {
-                        const int alignment
-                                = bytes_of(forms[0].of.specification.type);
-                        others->made = variants(forms, alignment, options)
-                                               .compiled(0, most_tried);
+                        others->all.choose(bytes_of(first.p.type));
+                        others->made = others->all.compiled(0, most_tried);
                     });
-                    others->made->launch(stream, args);
+                    others->made.launch(stream, args);
                 }));
     return fastest_of(
             std::move(plans), detail::argument_bytes(problem), options);

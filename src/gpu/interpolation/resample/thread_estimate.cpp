@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdint>
 #include <numeric>
+#include <set>
 
 #include "gpu/interpolation/resample/cuts.hpp"
 
@@ -17,25 +18,19 @@ using lanes = std::array<int64_t, 32>;
 double wavefronts_of(const lanes &addresses, int bytes, bool shared) {
     double count = 0;
     const int at_once = bytes > 4 ? 128 / bytes : 32;
-    for (size_t first = 0; first < 32; first += static_cast<size_t>(at_once)) {
-        std::array<int64_t, 32> seen {};
+    const int line = shared ? std::max(4, bytes) : 128;
+    for (auto first = addresses.begin(); first != addresses.end();
+            first += at_once) {
+        std::set<int64_t> lines;
+        for (auto each = first; each != first + at_once; ++each)
+            lines.insert(*each / line);
         std::array<int, 32> of_bank {};
-        int words = 0, lines = 0, worst = 0;
-        for (int lane = 0; lane < at_once; ++lane) {
-            const int64_t address
-                    = addresses[first + static_cast<size_t>(lane)];
-            const auto end = seen.begin() + words;
-            const int64_t key = address / (shared ? std::max(4, bytes) : 128);
-            if (std::find(seen.begin(), end, key) != end) continue;
-            seen[static_cast<size_t>(words++)] = key;
-            ++lines;
-            if (!shared) continue;
-            for (int word = 0; word < std::max(1, bytes / 4); ++word)
-                worst = std::max(worst,
-                        ++of_bank[static_cast<size_t>(
-                                (address / 4 + word) % 32)]);
-        }
-        count += shared ? worst : lines;
+        for (const int64_t each : lines)
+            for (int64_t at = each * line; shared && at < (each + 1) * line;
+                    at += 4)
+                ++of_bank[static_cast<size_t>(at / 4 % 32)];
+        count += shared ? *std::ranges::max_element(of_bank)
+                        : static_cast<int>(lines.size());
     }
     return count;
 }
