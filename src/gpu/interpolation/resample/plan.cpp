@@ -55,10 +55,9 @@ struct variant {
         const void *const read = args[0];
         if (!kernel)
             launch_generic(name, p, *map, stream, read, args[1], others);
-        else if (p.type == element::f64)
-            (*kernel)(name, stream, read, args[1], map->as<double>(others));
-        else
-            (*kernel)(name, stream, read, args[1], map->as<float>(others));
+        else // The tables are pointers, whatever the sums.
+            (*kernel)(name, stream, read, args[1],
+                    tables_at<float>(*map, others));
     }
 };
 
@@ -110,8 +109,8 @@ plan_or_refusal make_fused(const detail::fused_interpolation &problem,
                     problem, vectors, can_start_early(device), refusal)};
     if (aligned.forms.empty()) return plan_or_refusal::refuse(refusal);
     for (const mapped_problem &each : aligned.forms)
-        aligned.maps.push_back(
-                std::make_shared<const device_tables>(device, each));
+        aligned.maps.push_back(std::make_shared<const device_tables>(
+                upload_tables(device, each)));
     aligned.choose(vectors);
     // Of tensors at other multiples than those of 16 bytes, made when they are first met.
     struct met_later {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <numeric>
-#include <set>
 
 #include "gpu/interpolation/resample/cuts.hpp"
 
@@ -21,16 +21,17 @@ double wavefronts_of(const lanes &addresses, int bytes, bool shared) {
     const int line = shared ? std::max(4, bytes) : 128;
     for (auto first = addresses.begin(); first != addresses.end();
             first += at_once) {
-        std::set<int64_t> lines;
-        for (auto each = first; each != first + at_once; ++each)
-            lines.insert(*each / line);
+        lanes lines;
+        auto end = std::transform(first, first + at_once, lines.begin(),
+                [&](int64_t address) { return address / line; });
+        std::sort(lines.begin(), end);
+        end = std::unique(lines.begin(), end);
         std::array<int, 32> of_bank {};
-        for (const int64_t each : lines)
-            for (int64_t at = each * line; shared && at < (each + 1) * line;
-                    at += 4)
-                ++of_bank[static_cast<size_t>(at / 4 % 32)];
+        for (auto each = lines.begin(); shared && each != end; ++each)
+            for (int64_t word = 0; word < line / 4; ++word)
+                ++of_bank[static_cast<size_t>((*each * line / 4 + word) % 32)];
         count += shared ? *std::ranges::max_element(of_bank)
-                        : static_cast<int>(lines.size());
+                        : static_cast<double>(end - lines.begin());
     }
     return count;
 }
@@ -40,26 +41,18 @@ double wavefronts_of(const lanes &addresses, int bytes, bool shared) {
 double sectors_of(const lanes &addresses, int bytes, int64_t row) {
     constexpr int sector = 32;
     double count = 0;
-    lanes sorted = addresses;
-    std::sort(sorted.begin(), sorted.end());
     for (int number = 0; number < 4; ++number) {
-        int64_t last = -1, covered = 0;
-        const auto finish = [&] {
-            if (covered > 0) count += covered < sector ? 1 : 0.5;
-        };
-        for (const int64_t address : sorted)
-            for (int64_t at = address + number * row, end = at + bytes;
-                    at < end;) {
+        std::map<int64_t, int64_t> covered;
+        for (const int64_t address : addresses) {
+            int64_t at = address + number * row;
+            for (const int64_t end = at + bytes; at < end;) {
                 const int64_t next = std::min(end, (at / sector + 1) * sector);
-                if (at / sector != last) {
-                    finish();
-                    covered = 0;
-                }
-                last = at / sector;
-                covered += next - at;
+                covered[at / sector] += next - at;
                 at = next;
             }
-        finish();
+        }
+        for (const auto &each : covered)
+            count += each.second < sector ? 1 : 0.5;
     }
     return count / 4;
 }
