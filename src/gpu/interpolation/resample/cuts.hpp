@@ -34,11 +34,6 @@ thread_estimate estimate_of_thread(const specification_of_kernel &,
 /// Positions of the walk that are read for `strip` ones.
 double steps_of(const problem_specification &, int strip);
 
-/// Cycles that a kernel takes. Counting lane by lane takes most of the time: without it the
-/// result is too low.
-double cost_of(const specification_of_kernel &, const mapped_problem &,
-        const gpu_facts &, bool by_lanes);
-
 /// Registers of a thread, by what it keeps.
 int registers_of(const specification_of_kernel &, const geometry &);
 

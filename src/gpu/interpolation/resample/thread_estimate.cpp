@@ -205,30 +205,29 @@ struct thread {
                            : map.first(std::min(position, map.src - 1));
         };
         for (int lane = 0; lane < 32; ++lane) {
-            int64_t rest = tiled ? lane % g.lanes : lane;
-            int64_t at = rest % g.vectors * c.vector;
-            rest /= g.vectors;
-            const auto tile = static_cast<int>(rest % g.tiles);
-            rest = tiled ? lane / g.lanes : rest / g.tiles;
+            int64_t rest = lane;
+            const auto take = [&](int64_t count) {
+                const int64_t taken = rest % count;
+                rest /= count;
+                return taken;
+            };
+            int64_t at = take(g.vectors) * c.vector;
+            const auto tile = static_cast<int>(
+                    take(tiled ? g.lanes / g.vectors : g.tiles));
             const int first = first_column_of(g, c, tile);
-            const int64_t position = written ? first + column * g.spread
-                    : c.repeated
+            const int64_t window = c.repeated
                     ? tile * g.tile_step + g.first_position
-                            + g.unit_position[unit]
-                    : place_of(2, first + g.unit_column[unit] * g.spread)
-                            + g.unit_position[unit];
-            at += position * pitch_of(p.column);
-            if (tiled && c.gathers) {
-                at += rest % c.planes * outer_pitch;
-                rest /= c.planes;
-            }
-            at += place_of(1, rest % p.middle.written) * pitch_of(p.middle);
-            rest /= p.middle.written;
-            const int strips = tiled ? c.parts : g.strips;
+                    : place_of(2, first + g.unit_column[unit] * g.spread);
+            at += (written ? first + column * g.spread
+                           : window + g.unit_position[unit])
+                    * pitch_of(p.column);
+            if (c.gathers) at += take(c.planes) * outer_pitch;
+            at += place_of(1, take(p.middle.written)) * pitch_of(p.middle);
             const int64_t row = std::min<int64_t>(
-                    rest % strips * c.strip, p.walk.written - 1);
+                    take(tiled ? c.parts : g.strips) * c.strip,
+                    p.walk.written - 1);
             at += place_of(0, row) * pitch_of(p.walk);
-            if (!tiled || !c.gathers) at += rest / strips * outer_pitch;
+            if (!c.gathers) at += rest * outer_pitch;
             made[static_cast<size_t>(lane)] = (at + (1 << 24))
                     * (written ? bytes_of(p.type) : read_bytes);
         }
