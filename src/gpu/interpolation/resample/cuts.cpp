@@ -168,8 +168,12 @@ struct cut_list {
     void add_lines(cut c) {
         const int bytes = bytes_of(p.type);
         const int most_sums = p.type == element::f64 ? 8 : 16;
-        const auto is_line
-                = [&](int vector) { return lines_are_aligned(p, vector); };
+        // Rows begin and end at multiples of it.
+        const auto is_line = [&](int vector) {
+            return p.alignment % (vector * bytes) == 0
+                    && elements_of_row(p) % vector == 0
+                    && pitches_divide(p, vector, false);
+        };
         for (const int vector : longest_vectors(p.type, 3, is_line))
             for (const int words : {1, 2, 3, 4, 5, 6, 8, 12, 16})
                 for (const int threads : {32, 64, 96, 128, 192, 256})

@@ -156,8 +156,11 @@ std::string text_of(const pattern &of) {
 
 bool can_walk_first(const problem_specification &p) {
     constexpr int most_inner[] = {1, 3, 64, 64}; // more f32 was not measured
+    const long long layer = 1LL * p.column.read * p.inner;
+    const bool dense = p.column.read_pitch == p.inner
+            && (!p.middle.is_there() || p.middle.read_pitch == layer);
     return p.walk.is_there() && p.column.is_there() && p.walk.most_taps > 0
-            && p.walk.read > p.walk.written && rows_are_dense(p)
+            && p.walk.read > p.walk.written && dense
             && p.inner <= most_inner[static_cast<int>(p.type)];
 }
 

@@ -43,14 +43,9 @@ double sectors_of(const lanes &addresses, int bytes, int64_t row) {
     double count = 0;
     for (int number = 0; number < 4; ++number) {
         std::map<int64_t, int64_t> covered;
-        for (const int64_t address : addresses) {
-            int64_t at = address + number * row;
-            for (const int64_t end = at + bytes; at < end;) {
-                const int64_t next = std::min(end, (at / sector + 1) * sector);
-                covered[at / sector] += next - at;
-                at = next;
-            }
-        }
+        // Stores lie at multiples of their bytes.
+        for (const int64_t address : addresses)
+            covered[(address + number * row) / sector] += bytes;
         for (const auto &each : covered)
             count += each.second < sector ? 1 : 0.5;
     }
