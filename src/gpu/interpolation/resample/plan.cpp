@@ -52,12 +52,14 @@ struct variant {
         if (p.prologue != fused_op::none) others.prologue = bytes_from(0);
         for (int e = 0; e < epilogues_of(p); ++e)
             others.epilogue[e] = bytes_from(1);
+        // Pointers, whatever the sums.
+        static_assert(sizeof(tables<float>) == sizeof(tables<double>));
+        const auto found = tables_at<float>(*map, others);
         const void *const read = args[0];
         if (!kernel)
             launch_generic(name, p, *map, stream, read, args[1], others);
-        else // The tables are pointers, whatever the sums.
-            (*kernel)(name, stream, read, args[1],
-                    tables_at<float>(*map, others));
+        else
+            (*kernel)(name, stream, read, args[1], found);
     }
 };
 
