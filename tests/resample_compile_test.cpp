@@ -33,7 +33,8 @@ TEST(resample_compile, first_choices_fit_every_generation) {
                 problem, 16, of.architecture >= 90, refusal);
         const auto choices = choices_of(forms, of.facts);
         if (choices.empty()) continue;
-        const specification_of_kernel &first = choices.front().specification;
+        const auto &[cost, form, cut_by] = choices.front();
+        const specification_of_kernel first {forms[form].specification, cut_by};
         const std::string specification = text_of(first);
         ++compiled;
         SCOPED_TRACE(std::to_string(of.architecture) + "\n" + specification);

@@ -1,6 +1,8 @@
 // What specifications are made of on the host, and written as source text.
 #pragma once
 
+#include <concepts>
+#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -36,6 +38,61 @@ std::string list_of(const Values &values, size_t count, const Text &one) {
         list += (i == 0 ? "" : ", ") + one(values[i]);
     return list + "}";
 }
+
+inline std::string value_text(std::string value) {
+    return value;
+}
+inline std::string value_text(bool value) {
+    return value ? "true" : "false";
+}
+/// With all digits.
+inline std::string value_text(double value) {
+    char digits[40];
+    std::snprintf(digits, sizeof digits, "%.17g", value);
+    return digits;
+}
+std::string value_text(std::integral auto value) {
+    return std::to_string(value);
+}
+inline std::string value_text(element value) {
+    return numbered("element", value);
+}
+inline std::string value_text(fused_op value) {
+    return numbered("fused_op", value);
+}
+template <typename Values>
+std::string list_of(const Values &values, size_t count) {
+    return list_of(values, count, [](auto value) { return value_text(value); });
+}
+template <typename Value, size_t count>
+std::string value_text(const Value (&values)[count]) {
+    return list_of(values, count);
+}
+
+/// The fields of a struct: the name of each, and then its value.
+inline void add_fields(std::string & /*to*/) {}
+template <typename Value, typename... Others>
+void add_fields(std::string &to, std::string_view name, const Value &value,
+        const Others &...others) {
+    const std::string text = value_text(value);
+    to += to.empty() ? "" : text[0] == '{' ? ",\n    " : ", ";
+    to += detail::text('.', name, " = ", text);
+    add_fields(to, others...);
+}
+template <typename... Fields>
+std::string fields_text(const Fields &...fields) {
+    std::string made;
+    add_fields(made, fields...);
+    return "{" + made + "}";
+}
+/// What a kernel is compiled with: `specification`, a constant of a type of gradnn::gpu::`of`.
+inline std::string header_of(std::string_view included, std::string_view of,
+        std::string_view type, std::string_view value) {
+    return detail::text("#include \"", included,
+            "\"\nnamespace gradnn::gpu::", of, " {\nconstexpr ", type,
+            " specification ", value, ";\n}\n");
+}
+
 inline std::string epilogue_text(const fused_op (&ops)[2]) {
     return list_of(
             ops, 2, [](fused_op op) { return numbered("jit::fused_op", op); });

@@ -149,4 +149,14 @@ size_t fastest_of(std::span<const detail::plan *const> plans,
     }
 }
 
+std::unique_ptr<detail::plan> fastest_of(
+        std::vector<std::unique_ptr<detail::plan>> plans,
+        std::span<const size_t> argument_bytes,
+        const detail::compile_options &options) {
+    std::vector<const detail::plan *> timed;
+    for (const auto &each : plans)
+        timed.push_back(each.get());
+    return std::move(plans[fastest_of(timed, argument_bytes, options)]);
+}
+
 } // namespace gradnn::gpu

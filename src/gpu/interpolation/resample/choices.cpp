@@ -7,60 +7,258 @@
 
 namespace gradnn::gpu::resample {
 
+namespace {
+
+/// Of a multiprocessor, fitted to the times of 5,500 cuts of 140 problems (H100), that of windows
+/// along rows of single elements to those of 3,000 cuts of 250 (H200): what a form of kernel
+/// issues in a cycle of a scheduler with many warps, how many warps are half of many, how much
+/// longer memory takes where few blocks at a time read at many places, what part of what is read
+/// again it reads, what of a turn the last blocks take, cycles of a wavefront, of a sector that
+/// is written in part (by ncu the second cache takes some 80 thousand million a second), of
+/// waiting for memory and of a thread's path, what a row ahead adds to what a loop issues, and
+/// how much longer memory takes for rows of less than 64 bytes.
+struct form_costs {
+    double issued, few_warps, places, near_blocks, again, last, wavefront,
+            sector, latency, path, ahead, short_rows;
+};
+constexpr form_costs of_threads {
+        1.3, 7.4, 0.66, 0.15, 0, 0.18, 0.53, 3, 50, 0.38, 0.19, 0.3};
+constexpr form_costs of_windows {
+        0.75, 7.4, 0.22, 0.24, 0.6, 0.115, 0.79, 1, 315, 0.8, 0.06, 0.3};
+constexpr form_costs of_tiles {
+        1.9, 18, 0.54, 0.03, 0.1, 0.18, 0.53, 3, 0, 0.67, 0, 0};
+constexpr form_costs of_lines {
+        1.0, 8, 0.45, 0.15, 0.1, 0.18, 0.53, 3, 640, 1, 0, 0.57};
+constexpr double bytes_of_cycle = 19;
+/// Cycles of a block before its first tile (tables and barriers), and before its first line.
+constexpr double before_tiles = 1200, before_lines = 400;
+/// Times as long as by its parts takes a kernel whose columns have single elements at places of
+/// their own, but for those that walk first (H200, 72 problems).
+constexpr double longer = 1.1;
+/// Of a warp that writes 16 bytes a thread.
+constexpr double whole_sectors = 16 * 0.5;
+
+double elements_moved(const problem_specification &p) {
+    double read_for_one = 1;
+    for (const axis *a : {&p.walk, &p.middle, &p.column})
+        read_for_one *= static_cast<double>(a->read) / a->written;
+    return static_cast<double>(elements_of(p))
+            * (1 + epilogues_of(p) + loads_of(p) * read_for_one);
+}
+
+/// The part of what is moved that rows of less than 64 bytes write in sectors.
+double short_rows(const problem_specification &p) {
+    const double row_bytes = static_cast<double>(bytes_of(p.type))
+            * p.column.written * p.inner;
+    return static_cast<double>(elements_of(p)) / elements_moved(p)
+            * std::min(1.0, 64 / row_bytes);
+}
+
+/// How often what is read along the walk is, by strips that share rows.
+double read_again_of_strips(const problem_specification &p, int strip) {
+    return steps_of(p, strip) * p.walk.written / strip / p.walk.read;
+}
+
+/// What a multiprocessor does for a problem: some `count` times the same.
+struct share {
+    double count; ///< of warps or tiles
+    double instructions, wavefronts, sectors; ///< of each
+    double read_again; ///< how often what is read is
+    double in_flight; ///< bytes
+    double path, next_path; ///< cycles of the first block, and of each after it
+};
+
+/// Where the walk comes first.
+share share_of_lines(const specification_of_kernel &s, const geometry &g,
+        const thread_estimate &rest, const gpu_facts &gpu) {
+    const problem_specification &p = s.of;
+    const cut &c = s.cut_by;
+    const int bytes = bytes_of(p.type);
+    const double steps = steps_of(p, c.strip);
+    const double of_row = static_cast<double>(c.words) * c.line_vector;
+    const double turns = g.sets > 1 ? static_cast<double>(g.sets) * g.lane_items
+                                    : ceil_div(g.lane_items, g.groups);
+    const double step
+            = 8.0 * ceil_div(g.piece_bytes, bytes_of_piece * c.threads) + 6
+            + c.words + of_row * (bytes == 2 ? 1 : 0)
+            + of_row * (p.walk.two ? 2 : 1) + 12;
+    const double finish = of_row * 1.5 + of_row * sum_words(p) / 4 + 14
+            + turns * rest.instructions;
+    // Rows that are copied and taken, sums that are kept and taken.
+    const double copied
+            = 2 * c.words * std::max(1.0, c.line_vector * bytes / 4.0);
+    // A row that is read takes a barrier, one of sums another.
+    const double path = before_lines
+            + steps
+                    * (std::max(500.0 / (c.ahead - 1), 30.0) + 20
+                            + c.threads / 4.0)
+            + c.strip * (60.0 + c.threads);
+    return {.count = g.grid * (c.threads / 32.0) / gpu.multiprocessors,
+            .instructions = 60 + 8 * c.words + 40 * g.sets + 1.2 * steps * step
+                    + c.strip * finish,
+            .wavefronts = of_lines.wavefront
+                    * (steps * copied
+                            + c.strip
+                                    * (of_row * sum_words(p)
+                                            + turns * rest.wavefronts)),
+            .sectors = c.strip * turns * rest.sectors,
+            .read_again = read_again_of_strips(p, c.strip)
+                    * (p.middle.is_there() ? static_cast<double>(c.middle_read)
+                                            * g.middle_strips / p.middle.read
+                                           : static_cast<double>(c.tile_read)
+                                            * g.column_parts / p.column.read),
+            .in_flight = of_row * bytes * (c.ahead - 1) * c.threads
+                    * std::min<double>(c.blocks,
+                            static_cast<double>(g.grid) / gpu.multiprocessors),
+            .path = path,
+            .next_path = path};
+}
+
+share share_of_threads(const specification_of_kernel &s, const geometry &g,
+        const thread_estimate &thread, const gpu_facts &gpu,
+        const form_costs &form) {
+    const problem_specification &p = s.of;
+    const cut &c = s.cut_by;
+    return {.count = std::ceil(static_cast<double>(g.items) / 32)
+                    / gpu.multiprocessors,
+            // Loops over rows ahead are long.
+            .instructions
+            = thread.instructions * (1 + form.ahead * std::max(0, c.ahead - 1)),
+            .wavefronts = form.wavefront * thread.wavefronts,
+            .sectors = thread.sectors,
+            .read_again
+            = p.walk.is_there() ? read_again_of_strips(p, c.strip) : 1,
+            .in_flight = thread.bytes_in_flight
+                    * std::min<double>(c.blocks * c.threads,
+                            static_cast<double>(g.items) / gpu.multiprocessors),
+            .path = form.path * thread.path,
+            .next_path = form.path * thread.path};
+}
+
+share share_of_tiles(const specification_of_kernel &s, const geometry &g,
+        const thread_estimate &thread, const gpu_facts &gpu) {
+    const problem_specification &p = s.of;
+    const cut &c = s.cut_by;
+    const double turns = ceil_div(g.lane_items, g.groups);
+    const double of_tile = g.sets > 1
+            ? static_cast<double>(ceil_div(g.lanes, 32)) * g.lane_items
+            : ceil_div(g.groups * g.lanes, 32) * turns;
+    share made {.count = g.all_tiles / static_cast<double>(gpu.multiprocessors),
+            .instructions
+            = of_tile * thread.instructions + c.threads / 32.0 * 170,
+            .wavefronts = of_tiles.wavefront * of_tile * thread.wavefronts,
+            .sectors = of_tile * thread.sectors,
+            .read_again = static_cast<double>(c.tile_read) * g.tile_strips
+                    / first_axis_of(p).read,
+            .in_flight = 0,
+            .path = 200 + turns * g.sets * thread.path,
+            .next_path = 0};
+    if (c.gathers) {
+        const double flushed = static_cast<double>(elements_of(p))
+                * bytes_of(p.type) / 16 / 32 / g.all_tiles; // by warps
+        made.instructions += flushed * 24;
+        made.wavefronts += flushed;
+        made.sectors += whole_sectors * flushed;
+        made.path += 100 + 40.0 * flushed * 32 / c.threads;
+    }
+    // Copies are on their way while other stages are computed.
+    const double computed = of_tiles.path * made.path;
+    const double alone = 980 + g.stage_bytes / 82.0 + computed;
+    made.path = before_tiles + alone;
+    made.next_path = std::max(computed, alone / c.stages);
+    return made;
+}
+
+/// Cycles that a kernel takes. Counting lane by lane takes most of the time: without it the
+/// result is too low.
+double cost_of(const specification_of_kernel &s, const mapped_problem &of,
+        const gpu_facts &gpu, bool by_lanes) {
+    const problem_specification &p = s.of;
+    const cut &c = s.cut_by;
+    const geometry g = geometry_of(s);
+    const bool tiled = c.stages > 0;
+    const form_costs &form = p.walk_first ? of_lines
+            : tiled                       ? of_tiles
+            : c.repeated && c.vector == 1 ? of_windows
+                                          : of_threads;
+    const specification_of_kernel rest = p.walk_first ? rest_of_walk(s) : s;
+    const thread_estimate thread = estimate_of_thread(
+            rest, p.walk_first ? geometry_of(rest) : g, of, by_lanes);
+    const share each = p.walk_first ? share_of_lines(s, g, thread, gpu)
+            : tiled                 ? share_of_tiles(s, g, thread, gpu)
+                                    : share_of_threads(s, g, thread, gpu, form);
+    const double warps_held = c.blocks * c.threads / 32.0;
+    const double waves
+            = static_cast<double>(g.grid) / (gpu.multiprocessors * c.blocks);
+    const double bytes
+            = elements_moved(p) * bytes_of(p.type) / gpu.multiprocessors;
+    const double parts[] {each.count * each.instructions
+                    * (1 + form.few_warps / warps_held) / (4 * form.issued),
+            by_lanes ? each.count * each.wavefronts : 0,
+            bytes / bytes_of_cycle * (1 + form.short_rows * short_rows(p))
+                    * (1 + (std::max(1.0, each.read_again) - 1) * form.again)
+                    * (1 + form.places / (1 + form.near_blocks * waves)),
+            by_lanes ? form.sector * each.count * each.sectors : 0,
+            bytes * form.latency / std::max(1.0, each.in_flight),
+            each.path + each.next_path * (std::max(1.0, waves) - 1)};
+    // Those that take longest hide most of the others.
+    constexpr double sharpness = 1.5;
+    double sum = 0;
+    for (const double part : parts)
+        sum += std::pow(part, sharpness);
+    double cycles = std::pow(sum, 1 / sharpness);
+    // The last blocks are waited for.
+    if (waves < 12) cycles *= 1 + form.last * (std::ceil(waves) / waves - 1);
+    const bool at_places = p.column.is_there() ? !c.repeated : p.inner == 1;
+    if (!p.walk_first && at_places && c.vector == 1) cycles *= longer;
+    return cycles;
+}
+
+} // namespace
+
 std::vector<choice> choices_of(
         const std::vector<mapped_problem> &forms, const gpu_facts &gpu) {
     // Priced in full: of each kind the best of a price without what is counted lane by lane,
     // which knows no conflicts and no sectors.
-    constexpr size_t most_priced = 240;
+    constexpr size_t most_priced = 240, most_chosen = 12;
     constexpr int most_of_kind = 6;
-    struct candidate {
-        double cost;
-        size_t form;
-        cut cut_by;
-    };
-    std::vector<candidate> candidates;
-    const auto price = [&](size_t form, const cut &c, bool by_lanes) {
-        const mapped_problem &of = forms[form];
-        return estimate_of({of.specification, c}, of, gpu, by_lanes).cycles();
+    constexpr double far_off = 2.0;
+    std::vector<choice> all;
+    const auto sort_by_price = [&](bool by_lanes) {
+        for (choice &each : all) {
+            const mapped_problem &of = forms[each.form];
+            each.cost = cost_of(
+                    {of.specification, each.cut_by}, of, gpu, by_lanes);
+        }
+        std::ranges::stable_sort(all, {}, &choice::cost);
     };
     for (size_t form = 0; form < forms.size(); ++form)
         for (const cut &each : all_cuts(forms[form], gpu))
-            candidates.push_back({price(form, each, false), form, each});
-    const auto cheaper
-            = [](const auto &a, const auto &b) { return a.cost < b.cost; };
-    std::stable_sort(candidates.begin(), candidates.end(), cheaper);
+            all.push_back({0, form, each});
+    sort_by_price(false);
     const auto kind_of = [](const cut &c) {
         return std::array<int, 9> {c.vector, c.columns, c.repeated, c.exchanged,
                 c.apart, c.stages > 0, c.line_vector, c.words, c.gathers};
     };
     std::map<std::pair<bool, std::array<int, 9>>, int> priced;
-    std::vector<choice> all;
-    for (const candidate &each : candidates) {
-        const problem_specification &p = forms[each.form].specification;
-        if (++priced[{p.walk.is_there(), kind_of(each.cut_by)}] > most_of_kind)
-            continue;
-        if (all.size() == most_priced) break;
-        all.push_back({price(each.form, each.cut_by, true), each.form,
-                {p, each.cut_by}});
-    }
-    std::stable_sort(all.begin(), all.end(), cheaper);
+    std::erase_if(all, [&](const choice &each) {
+        const bool walks = forms[each.form].specification.walk.is_there();
+        return ++priced[{walks, kind_of(each.cut_by)}] > most_of_kind;
+    });
+    if (all.size() > most_priced) all.resize(most_priced);
+    sort_by_price(true);
     // The best, each unlike those before it.
-    constexpr size_t most_chosen = 12;
-    constexpr double far_off = 2.0;
     std::vector<choice> chosen;
-    const auto alike = [&](const cut &a, const cut &b) {
-        return kind_of(a) == kind_of(b) && a.ahead == b.ahead
-                && a.planes == b.planes;
-    };
     for (const choice &each : all) {
-        if (each.cost > far_off * all.front().cost) break;
-        if (std::any_of(chosen.begin(), chosen.end(), [&](const auto &other) {
-                return alike(
-                        other.specification.cut_by, each.specification.cut_by);
-            }))
-            continue;
-        chosen.push_back(each);
-        if (chosen.size() == most_chosen) break;
+        if (chosen.size() == most_chosen
+                || each.cost > far_off * all.front().cost)
+            break;
+        const auto is_alike = [&](const choice &other) {
+            const cut &a = each.cut_by, &b = other.cut_by;
+            return kind_of(a) == kind_of(b) && a.ahead == b.ahead
+                    && a.planes == b.planes;
+        };
+        if (std::ranges::none_of(chosen, is_alike)) chosen.push_back(each);
     }
     return chosen;
 }

@@ -10,31 +10,29 @@
 
 namespace gradnn::gpu::resample {
 
-/// What a multiprocessor's share of a problem takes, in cycles of each of its parts.
-struct estimate {
-    double issue; ///< instructions
-    double wavefronts; ///< of shared memory or the first cache
-    double bytes; ///< of memory, at the rate of a copy
-    double sectors; ///< of the second cache that are written
-    double waiting; ///< for bytes, with those that are on their way
-    double path; ///< what a thread does, one after the other
-    double turns; ///< that blocks take, over those of full ones
-    double cycles() const;
-};
-
 struct choice {
     double cost;
     size_t form; ///< of the problem, by number
-    specification_of_kernel specification;
+    cut cut_by;
 };
 
-/// Wavefronts and sectors are counted lane by lane, which takes most of an estimate's time:
-/// without them it is too low.
-estimate estimate_of(const specification_of_kernel &, const mapped_problem &,
-        const gpu_facts &, bool by_lanes);
+/// What a thread does, in instructions of one lane and in bytes.
+struct thread_estimate {
+    double instructions;
+    double path; ///< cycles from begin to end, if nothing else runs
+    double bytes_in_flight; ///< that no neighbour has, at most
+    double wavefronts; ///< of a warp, of shared memory or the first cache
+    /// Of a warp, what the second cache takes for stores, in turns of a sector of 32 bytes
+    /// that is written in part; a whole one takes half as long.
+    double sectors;
+};
 
-/// Parts of a row that a thread may have: a cut's vector, columns and how these are read.
-std::vector<cut> columns_of(const problem_specification &);
+/// Wavefronts and sectors are counted lane by lane, or are 0.
+thread_estimate estimate_of_thread(const specification_of_kernel &,
+        const geometry &, const mapped_problem &, bool by_lanes);
+
+/// Positions of the walk that are read for `strip` ones.
+double steps_of(const problem_specification &, int strip);
 
 /// Registers of a thread, by what it keeps.
 int registers_of(const specification_of_kernel &, const geometry &);

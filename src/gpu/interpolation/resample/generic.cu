@@ -21,15 +21,31 @@ __global__ void __launch_bounds__(threads)
     resample_any<type, vector>(read, written, map, p, c);
 }
 
-template <element type>
-void launch_of_type(const char *name, const problem_specification &p,
+} // namespace
+
+device_tables upload_tables(int device, const mapped_problem &of) {
+    const auto upload_all = [&](const auto &host) {
+        device_tables made;
+        for (size_t a = 0; a < 3; ++a) {
+            made[2 * a] = upload(device, host.places[a]);
+            made[2 * a + 1] = upload(device, host.weights[a]);
+        }
+        made[6] = upload(device, host.steps);
+        return made;
+    };
+    return of.specification.type == element::f64
+            ? upload_all(host_tables<double>(of))
+            : upload_all(host_tables<float>(of));
+}
+
+void launch_generic(const char *name, const problem_specification &p,
         const device_tables &map, const launch_stream &stream, const void *read,
         void *written, const fused_places &others) {
-    using stored = jit::stored_of<type>;
-    const auto launch_by = [&]<int vector>() {
+    const auto launch_by = [&]<element type, int vector>() {
+        using stored = jit::stored_of<type>;
         const device_properties &device = properties_of(stream.device);
         problem_specification ordered = p;
-        auto tables = map.as<jit::sum_of<type>>(others);
+        auto tables = tables_at<jit::sum_of<type>>(map, others);
         order_by_sums(ordered, tables);
         const generic_cut c = generic_cut_of(
                 p, vector, threads, device.multiprocessors * device.sm.threads);
@@ -38,39 +54,14 @@ void launch_of_type(const char *name, const problem_specification &p,
                 static_cast<const stored *>(read),
                 static_cast<stored *>(written), tables, ordered, c);
     };
-    constexpr int widest = 16 / jit::bytes_of(type);
-    if (is_of_vectors(p, widest))
-        launch_by.template operator()<widest>();
-    else
-        launch_by.template operator()<1>();
-}
-
-} // namespace
-
-template <typename Sum>
-void device_tables::upload_all(int device, const mapped_problem &of) {
-    const host_tables<Sum> host(of);
-    for (size_t a = 0; a < 3; ++a) {
-        places_[a] = upload(device, host.places[a]);
-        weights_[a] = upload(device, host.weights[a]);
-    }
-    steps_ = upload(device, host.steps);
-}
-
-device_tables::device_tables(int device, const mapped_problem &of) {
-    if (of.specification.type == element::f64)
-        upload_all<double>(device, of);
-    else
-        upload_all<float>(device, of);
-}
-
-void launch_generic(const char *name, const problem_specification &of,
-        const device_tables &map, const launch_stream &stream, const void *read,
-        void *written, const fused_places &others) {
     const auto launch_as = [&]<element type>() {
-        launch_of_type<type>(name, of, map, stream, read, written, others);
+        constexpr int widest = 16 / jit::bytes_of(type);
+        if (is_of_vectors(p, widest))
+            launch_by.template operator()<type, widest>();
+        else
+            launch_by.template operator()<type, 1>();
     };
-    switch (of.type) {
+    switch (p.type) {
         case element::f32: return launch_as.operator()<element::f32>();
         case element::f64: return launch_as.operator()<element::f64>();
         case element::bf16: return launch_as.operator()<element::bf16>();

@@ -9,27 +9,18 @@
 
 namespace gradnn::gpu::resample {
 
-/// The maps of a problem's axes on the device.
-class device_tables {
-public:
-    device_tables(int device, const mapped_problem &);
+/// The maps of a problem's axes on the device: places and weights of walk, middle and column, and
+/// the steps of the walk.
+using device_tables = std::array<device_buffer, 7>;
+device_tables upload_tables(int device, const mapped_problem &);
 
-    template <typename Sum>
-    tables<Sum> as(const fused_places &others) const {
-        const auto axis = [&](size_t a) {
-            return axis_table<Sum> {
-                    places_[a].as<place>(), weights_[a].template as<Sum>()};
-        };
-        return {axis(0), axis(1), axis(2), steps_.as<step<Sum>>(), others};
-    }
-
-private:
-    template <typename Sum>
-    void upload_all(int device, const mapped_problem &);
-
-    std::array<device_buffer, 3> places_, weights_;
-    device_buffer steps_;
-};
+template <typename Sum>
+tables<Sum> tables_at(const device_tables &of, const fused_places &others) {
+    const auto axis = [&](size_t a) {
+        return axis_table<Sum> {of[2 * a].as<place>(), of[2 * a + 1].as<Sum>()};
+    };
+    return {axis(0), axis(1), axis(2), of[6].as<step<Sum>>(), others};
+}
 
 /// Tensors at any multiple of their elements. The bits are those of all other forms.
 void launch_generic(const char *name, const problem_specification &,

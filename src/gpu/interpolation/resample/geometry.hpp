@@ -237,12 +237,6 @@ constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
 
 constexpr int line_margin = 4; ///< sums around those of a block
 
-/// Whether rows begin and end at multiples of so many elements, where the walk comes first.
-constexpr bool lines_are_aligned(const problem_specification &p, int elements) {
-    return p.alignment % (elements * bytes_of(p.type)) == 0
-            && elements_of_row(p) % elements == 0
-            && pitches_divide(p, elements, false);
-}
 /// Rows come in pieces, at multiples of as many bytes in memory, for which threads wait together.
 constexpr int bytes_of_piece = 16;
 

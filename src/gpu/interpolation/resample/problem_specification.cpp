@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include "base/text.hpp"
 #include "gpu/interpolation/resample/geometry.hpp"
-#include "gpu/interpolation/resample/repetition.hpp"
 #include "gpu/jit/specification_text.hpp"
+#include "gpu/runtime/copy_shape.hpp"
 #include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::resample {
@@ -31,26 +29,6 @@ constexpr int64_t longest_chain = 512;
 /// Of all axes: a thread has one, and others have nothing to do meanwhile.
 constexpr int64_t longest_sum = 2048;
 
-struct dimension {
-    int64_t count, written, read; ///< positions, and pitches in elements
-};
-
-/// Neighbours become one where both tensors have them side by side.
-std::vector<dimension> merged(std::vector<dimension> all) {
-    std::ranges::sort(all, {}, [](const dimension &each) {
-        return std::pair(each.written, each.read);
-    });
-    std::vector<dimension> made;
-    for (const dimension &each : all)
-        if (!made.empty()
-                && each.written == made.back().count * made.back().written
-                && each.read == made.back().count * made.back().read)
-            made.back().count *= each.count;
-        else
-            made.push_back(each);
-    return made;
-}
-
 axis axis_of(const axis_map &map, int64_t write_pitch, int64_t read_pitch) {
     axis made {static_cast<int>(map.src), static_cast<int>(map.dst), 1,
             static_cast<int>(std::max<int64_t>(1, map.max_count)), false, false,
@@ -64,6 +42,63 @@ axis axis_of(const axis_map &map, int64_t write_pitch, int64_t read_pitch) {
         made.jumps |= map.low(o) > (o > 0 ? map.low(o - 1) : 0) + 1;
     }
     return made;
+}
+
+/// Of a position, its places and weights as those of one in the middle, some periods of
+/// `written` away; `places_alone`: its places, where all positions count as odd.
+std::optional<pattern> repetition_by(
+        const axis_map &map, element type, int written, bool places_alone) {
+    constexpr int most_odd = 8;
+    // In the type of the sums.
+    const auto weight_of = [&](int64_t i, int64_t tap) {
+        const double weight = map.weight(map.offset(i) + tap);
+        return type == element::f64 ? weight : static_cast<float>(weight);
+    };
+    const int64_t middle = map.src / 2 / written * written;
+    const int64_t step = map.first(middle) - map.first(middle - written);
+    if (step < 1 || step > 1 << 10) return {};
+    pattern made {};
+    made.written = written;
+    made.read = static_cast<int>(step);
+    for (int k = 0; k < written; ++k) {
+        const int64_t at = middle + k;
+        if (map.count(at) < 1 || map.count(at) > most_taps) return {};
+        made.first[k]
+                = static_cast<int>(map.first(at) - middle / written * step);
+        made.taps[k] = static_cast<int>(map.count(at));
+        for (int t = 0; t < made.taps[k]; ++t)
+            made.weight[k][t] = weight_of(at, t);
+    }
+    for (int64_t i = 0; i < map.src; ++i) {
+        const auto k = static_cast<int>(i % written);
+        const int64_t window = i / written * step + made.first[k];
+        const int64_t first = std::max<int64_t>(0, window);
+        const int64_t end = std::min(map.dst, window + made.taps[k]);
+        if (map.first(i) != first || first + map.count(i) != end) return {};
+        bool same = true;
+        for (int64_t o = first; o < end && same; ++o)
+            same = weight_of(i, o - first) == made.weight[k][o - window];
+        if (same) continue;
+        if (i < most_odd || places_alone)
+            made.odd_first = static_cast<int>(i) + 1;
+        else if (i >= map.src - most_odd)
+            made.odd_last = most(made.odd_last, static_cast<int>(map.src - i));
+        else
+            return {};
+    }
+    return made;
+}
+
+/// Where a map repeats, or `places` alone do, as those of align_corners by 2.
+pattern repetition_of(const axis_map &map, element type, bool places) {
+    for (const bool places_alone : {false, true})
+        for (int written = 1; written <= most_period && 3 * written <= map.src;
+                ++written)
+            if (!places_alone || places)
+                if (const auto found
+                        = repetition_by(map, type, written, places_alone))
+                    return *found;
+    return {};
 }
 
 /// Of so many, the most that divide them and that have small tables.
@@ -100,40 +135,32 @@ std::string refusal_of(
 }
 
 std::string text_of(const axis &a) {
-    return text("{.written = ", a.written, ", .read = ", a.read,
-            ", .least_taps = ", a.least_taps, ", .most_taps = ", a.most_taps,
-            ", .two = ", truth(a.two), ", .jumps = ", truth(a.jumps),
-            ", .write_pitch = ", a.write_pitch,
-            ", .read_pitch = ", a.read_pitch, "}");
-}
-/// With all digits.
-std::string digits_of(double value) {
-    char digits[40];
-    std::snprintf(digits, sizeof digits, "%.17g", value);
-    return digits;
+    return fields_text("written", a.written, "read", a.read, "least_taps",
+            a.least_taps, "most_taps", a.most_taps, "two", a.two, "jumps",
+            a.jumps, "write_pitch", a.write_pitch, "read_pitch", a.read_pitch);
 }
 std::string text_of(const pattern &of) {
     if (of.written == 0) return "{}";
     const auto count = static_cast<size_t>(of.written);
-    const auto number = [](int value) { return std::to_string(value); };
     std::string weights = "{";
     for (size_t k = 0; k < count; ++k)
-        weights += list_of(of.weight[k], static_cast<size_t>(of.taps[k]),
-                           digits_of)
+        weights += list_of(of.weight[k], static_cast<size_t>(of.taps[k]))
                 + ", ";
-    return text("{.written = ", of.written, ", .read = ", of.read,
-            ", .odd_first = ", of.odd_first, ", .odd_last = ", of.odd_last,
-            ", .first = ", list_of(of.first, count, number),
-            ", .taps = ", list_of(of.taps, count, number),
-            ",\n            .weight = ", weights, "}}");
+    return fields_text("written", of.written, "read", of.read, "odd_first",
+            of.odd_first, "odd_last", of.odd_last, "first",
+            list_of(of.first, count), "taps", list_of(of.taps, count), "weight",
+            weights + "}");
 }
 
 } // namespace
 
 bool can_walk_first(const problem_specification &p) {
     constexpr int most_inner[] = {1, 3, 64, 64}; // more f32 was not measured
+    const long long layer = 1LL * p.column.read * p.inner;
+    const bool dense = p.column.read_pitch == p.inner
+            && (!p.middle.is_there() || p.middle.read_pitch == layer);
     return p.walk.is_there() && p.column.is_there() && p.walk.most_taps > 0
-            && p.walk.read > p.walk.written && rows_are_dense(p)
+            && p.walk.read > p.walk.written && dense
             && p.inner <= most_inner[static_cast<int>(p.type)];
 }
 
@@ -145,14 +172,13 @@ std::vector<mapped_problem> specifications_of(
     s.type = element_of(p.diff_src.type);
     s.alignment = alignment;
     s.bulk_copies = bulk_copies;
-    s.inner = 1;
     if (!whole.prologue.empty())
         s.prologue = fused_op_of(whole.prologue.front());
     std::ranges::transform(whole.epilogue, s.epilogue, fused_op_of);
 
     std::vector<axis_map> maps;
     std::vector<axis> axes;
-    std::vector<dimension> others;
+    strided_copy kept; // of the other axes
     for (size_t i = 0; i < 5; ++i) {
         const int64_t write_pitch = p.diff_src.strides[i];
         int64_t read_pitch = p.diff_dst.strides[i];
@@ -166,26 +192,25 @@ std::vector<mapped_problem> specifications_of(
                 continue;
             }
         }
-        if (p.diff_src.dims[i] > 1)
-            others.push_back({p.diff_src.dims[i], write_pitch, read_pitch});
+        const auto at = static_cast<size_t>(kept.rank++);
+        kept.dims[at] = p.diff_src.dims[i];
+        kept.dst_strides[at] = write_pitch;
+        kept.src_strides[at] = read_pitch;
     }
     refusal = refusal_of(p, maps);
     if (!refusal.empty()) return {};
-    others = merged(std::move(others));
-    int64_t kept = 1; // below 2^31, or refused
-    if (!others.empty() && others[0].written == 1 && others[0].read == 1) {
-        kept *= others[0].count;
-        s.inner = static_cast<int>(others[0].count);
-        others.erase(others.begin());
+    // Its count is below 2^31, or refused.
+    const copies::shape others = copies::arrange(kept);
+    const bool side_by_side
+            = others.dst_strides[0] == 1 && others.src_strides[0] == 1;
+    s.inner = side_by_side ? static_cast<int>(others.dims[0]) : 1;
+    for (int i = 0; i < most_outer; ++i) {
+        const int from = i + (side_by_side ? 1 : 0);
+        s.outer[i] = most(1, static_cast<int>(others.dims[from]));
+        s.outer_write[i] = others.dst_strides[from];
+        s.outer_read[i] = others.src_strides[from];
     }
-    others.resize(most_outer, {1, 0, 0});
-    for (size_t i = 0; i < most_outer; ++i) {
-        kept *= others[i].count;
-        s.outer[i] = static_cast<int>(others[i].count);
-        s.outer_write[i] = others[i].written;
-        s.outer_read[i] = others[i].read;
-    }
-    if (kept >= most_positions * 4
+    if (others.count >= most_positions * 4
             || axes.back().read * axes.back().read_pitch
                     >= most_positions * 4) {
         refusal = "takes fewer elements that are not resampled; " + given(p);
@@ -194,8 +219,8 @@ std::vector<mapped_problem> specifications_of(
     // A walk takes rows that add to two positions at most.
     const bool walks = maps[0].two_taps;
     const size_t none = axes.size();
-    axes.push_back({1, 1, 1, 1, false, false, 0, 0});
     maps.push_back(make_axis_map(p.mode, p.coordinates, {}));
+    axes.push_back(axis_of(maps.back(), 0, 0));
     std::vector<mapped_problem> made;
     const auto add = [&](size_t walk, size_t middle, size_t column) {
         mapped_problem each {s, {maps[walk], maps[middle], maps[column]}};
@@ -204,9 +229,10 @@ std::vector<mapped_problem> specifications_of(
         each.specification.column = axes[column];
         if (column != none)
             each.specification.columns
-                    = repetition(each.maps[2], s.type).find_places();
+                    = repetition_of(each.maps[2], s.type, true);
         if (walk != none)
-            each.specification.rows = repetition(each.maps[0], s.type).find();
+            each.specification.rows
+                    = repetition_of(each.maps[0], s.type, false);
         each.specification.walk_first = walks_first(each);
         made.push_back(std::move(each));
     };
@@ -237,8 +263,7 @@ std::vector<mapped_problem> specifications_of(
     return made;
 }
 
-template <typename Sum>
-std::vector<place> host_tables<Sum>::places_of(const axis_map &map) {
+std::vector<place> places_of(const axis_map &map) {
     std::vector<place> places(static_cast<size_t>(map.src));
     int64_t end = 0;
     for (size_t i = 0; i < places.size(); ++i) {
@@ -287,36 +312,29 @@ template struct host_tables<double>;
 std::string text_of(const specification_of_kernel &s) {
     const problem_specification &p = s.of;
     const cut &c = s.cut_by;
-    const auto number = [](auto value) { return std::to_string(value); };
-    return text("#include \"gpu/interpolation/resample/specification.hpp\"\n"
-                "namespace gradnn::gpu::resample {\nconstexpr "
-                "specification_of_kernel specification {\n    .of = {.type = ",
-            numbered("element", p.type), ", .inner = ", p.inner,
-            ",\n        .outer = ", list_of(p.outer, most_outer, number),
-            ", .outer_write = ", list_of(p.outer_write, most_outer, number),
-            ", .outer_read = ", list_of(p.outer_read, most_outer, number),
-            ",\n        .walk = ", text_of(p.walk),
-            ",\n        .middle = ", text_of(p.middle),
-            ",\n        .column = ", text_of(p.column),
-            ",\n        .columns = ", text_of(p.columns),
-            ",\n        .rows = ", text_of(p.rows),
-            ",\n        .reads_sums = false, .walk_first = ",
-            truth(p.walk_first), ", .alignment = ", p.alignment,
-            ", .bulk_copies = ", truth(p.bulk_copies),
-            ", .prologue = ", numbered("fused_op", p.prologue),
-            ", .epilogue = ", epilogue_text(p.epilogue),
-            "},\n    .cut_by = {.vector = ", c.vector,
-            ", .columns = ", c.columns, ", .repeated = ", truth(c.repeated),
-            ", .read_vector = ", c.read_vector,
-            ", .exchanged = ", truth(c.exchanged),
-            ", .apart = ", truth(c.apart), ", .strip = ", c.strip,
-            ", .ahead = ", c.ahead, ", .threads = ", c.threads,
-            ", .blocks = ", c.blocks, ", .stages = ", c.stages,
-            ", .planes = ", c.planes, ", .parts = ", c.parts,
-            ", .tile_read = ", c.tile_read, ", .middle_part = ", c.middle_part,
-            ", .middle_read = ", c.middle_read, ", .words = ", c.words,
-            ", .line_vector = ", c.line_vector,
-            ", .gathers = ", truth(c.gathers), "},\n};\n}\n");
+    return header_of("gpu/interpolation/resample/specification.hpp", "resample",
+            "specification_of_kernel",
+            fields_text("of",
+                    fields_text("type", p.type, "inner", p.inner, "outer",
+                            p.outer, "outer_write", p.outer_write, "outer_read",
+                            p.outer_read, "walk", text_of(p.walk), "middle",
+                            text_of(p.middle), "column", text_of(p.column),
+                            "columns", text_of(p.columns), "rows",
+                            text_of(p.rows), "reads_sums", false, "walk_first",
+                            p.walk_first, "alignment", p.alignment,
+                            "bulk_copies", p.bulk_copies, "prologue",
+                            p.prologue, "epilogue", p.epilogue),
+                    "cut_by",
+                    fields_text("vector", c.vector, "columns", c.columns,
+                            "repeated", c.repeated, "read_vector",
+                            c.read_vector, "exchanged", c.exchanged, "apart",
+                            c.apart, "strip", c.strip, "ahead", c.ahead,
+                            "threads", c.threads, "blocks", c.blocks, "stages",
+                            c.stages, "planes", c.planes, "parts", c.parts,
+                            "tile_read", c.tile_read, "middle_part",
+                            c.middle_part, "middle_read", c.middle_read,
+                            "words", c.words, "line_vector", c.line_vector,
+                            "gathers", c.gathers)));
 }
 
 } // namespace gradnn::gpu::resample

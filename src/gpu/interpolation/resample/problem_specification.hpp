@@ -33,6 +33,9 @@ bool walks_first(const mapped_problem &);
 /// The text of the header that a kernel is compiled with.
 std::string text_of(const specification_of_kernel &);
 
+/// The taps of all positions; of those without any too in order.
+std::vector<place> places_of(const detail::axis_map &);
+
 /// The tables of a problem, on the host.
 template <typename Sum>
 struct host_tables {
@@ -41,8 +44,6 @@ struct host_tables {
     std::vector<step<Sum>> steps;
 
     explicit host_tables(const mapped_problem &);
-    /// Of positions without taps too, in order.
-    static std::vector<place> places_of(const detail::axis_map &);
 };
 
 } // namespace gradnn::gpu::resample

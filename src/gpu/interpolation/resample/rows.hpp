@@ -34,12 +34,6 @@ constexpr bool is_of_vectors(const problem_specification &p, int vector) {
 constexpr long long elements_of_row(const problem_specification &p) {
     return 1LL * p.middle.read * p.column.read * p.inner;
 }
-/// Whether they have no gaps.
-constexpr bool rows_are_dense(const problem_specification &p) {
-    return p.column.read_pitch == p.inner
-            && (!p.middle.is_there()
-                    || p.middle.read_pitch == 1LL * p.column.read * p.inner);
-}
 
 /// From the first element that is read of a position of the first axis to the last.
 constexpr long long row_extent(const problem_specification &p) {

@@ -1,36 +1,37 @@
-#include "gpu/interpolation/resample/thread_estimate.hpp"
-
 #include <algorithm>
-#include <cmath>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <numeric>
+
+#include "gpu/interpolation/resample/cuts.hpp"
 
 namespace gradnn::gpu::resample {
 
 namespace {
+
+/// Of a warp, addresses.
+using lanes = std::array<int64_t, 32>;
 
 /// What 32 lanes take to load `bytes` each from these addresses: lines of the first cache, or
 /// turns of the 32 banks of shared memory.
 double wavefronts_of(const lanes &addresses, int bytes, bool shared) {
     double count = 0;
     const int at_once = bytes > 4 ? 128 / bytes : 32;
-    for (size_t first = 0; first < 32; first += static_cast<size_t>(at_once)) {
-        std::array<int64_t, 32> seen {};
+    const int line = shared ? std::max(4, bytes) : 128;
+    for (auto first = addresses.begin(); first != addresses.end();
+            first += at_once) {
+        lanes lines;
+        auto end = std::transform(first, first + at_once, lines.begin(),
+                [&](int64_t address) { return address / line; });
+        std::sort(lines.begin(), end);
+        end = std::unique(lines.begin(), end);
         std::array<int, 32> of_bank {};
-        int words = 0, lines = 0, worst = 0;
-        for (int lane = 0; lane < at_once; ++lane) {
-            const int64_t address
-                    = addresses[first + static_cast<size_t>(lane)];
-            const auto end = seen.begin() + words;
-            const int64_t key = address / (shared ? std::max(4, bytes) : 128);
-            if (std::find(seen.begin(), end, key) != end) continue;
-            seen[static_cast<size_t>(words++)] = key;
-            ++lines;
-            if (!shared) continue;
-            for (int word = 0; word < std::max(1, bytes / 4); ++word)
-                worst = std::max(worst,
-                        ++of_bank[static_cast<size_t>(
-                                (address / 4 + word) % 32)]);
-        }
-        count += shared ? worst : lines;
+        for (auto each = lines.begin(); shared && each != end; ++each)
+            for (int64_t word = 0; word < line / 4; ++word)
+                ++of_bank[static_cast<size_t>((*each * line / 4 + word) % 32)];
+        count += shared ? *std::ranges::max_element(of_bank)
+                        : static_cast<double>(end - lines.begin());
     }
     return count;
 }
@@ -40,187 +41,238 @@ double wavefronts_of(const lanes &addresses, int bytes, bool shared) {
 double sectors_of(const lanes &addresses, int bytes, int64_t row) {
     constexpr int sector = 32;
     double count = 0;
-    lanes sorted = addresses;
-    std::sort(sorted.begin(), sorted.end());
     for (int number = 0; number < 4; ++number) {
-        int64_t last = -1, covered = 0;
-        const auto finish = [&] {
-            if (covered > 0) count += covered < sector ? 1 : 0.5;
-        };
-        for (const int64_t address : sorted)
-            for (int64_t at = address + number * row, end = at + bytes;
-                    at < end;) {
-                const int64_t next = std::min(end, (at / sector + 1) * sector);
-                if (at / sector != last) {
-                    finish();
-                    covered = 0;
-                }
-                last = at / sector;
-                covered += next - at;
-                at = next;
-            }
-        finish();
+        std::map<int64_t, int64_t> covered;
+        // Stores lie at multiples of their bytes.
+        for (const int64_t address : addresses)
+            covered[(address + number * row) / sector] += bytes;
+        for (const auto &each : covered)
+            count += each.second < sector ? 1 : 0.5;
     }
     return count / 4;
 }
 
+/// Taps of a thread's columns whose weights are no constants, and how many columns these are.
+struct kept_weights {
+    int taps = 0, columns = 0;
+
+    kept_weights(const cut &c, const geometry &g) {
+        for (int k = 0; k < c.columns; ++k)
+            if (!g.fixed[k]) {
+                taps += g.taps[k];
+                ++columns;
+            }
+    }
+};
+
+/// Units that not every thread has.
+int checked_units(const geometry &g) {
+    return static_cast<int>(
+            std::count(g.always_inside, g.always_inside + g.units, false));
+}
+
+struct thread {
+    const problem_specification &p;
+    const cut &c;
+    const geometry &g;
+    const mapped_problem &of;
+
+    const bool halves = bytes_of(p.type) == 2;
+    const int read_bytes = bytes_of(read_type_of(p));
+    const bool shared = c.stages > 0 || p.reads_sums;
+    const int unit = std::max(c.vector, c.read_vector);
+    const kept_weights kept {c, g};
+    const int exchanged = c.exchanged ? g.left + g.right : 0;
+    const int rolled_taps = g.rolled ? p.column.most_taps : 0;
+    /// Of the walk, rows that are constants; what of them nothing is looked up for.
+    const int period = c.ahead == 0 || rows_are_copied(p, c)
+            ? period_of(p.rows).rows
+            : 0;
+    /// Rows of the middle axis for one, and of the walk those that are read and written.
+    const double rows = p.middle.is_there()
+            ? static_cast<double>(p.middle.most_taps + p.middle.least_taps) / 2
+            : 1;
+    const double steps = p.walk.is_there() ? steps_of(p, c.strip) : 1;
+    const int strip = p.walk.is_there() ? c.strip : 1;
+
+    double instructions() const {
+        const double of_row = c.columns * c.vector;
+        const int taps = std::accumulate(g.taps, g.taps + c.columns, 0);
+        double row = g.units * (1 + (read_bytes == 2 ? unit : 0))
+                + 1.5 * checked_units(g) + 2.0 * exchanged * sum_words(p);
+        if (p.column.is_there()) row += taps * c.vector;
+        // Each column has its own address.
+        if (!c.repeated && c.vector == 1 && p.column.is_there())
+            row += c.columns;
+        if (g.rolled)
+            row = rolled_taps * (4 + c.vector * (read_bytes == 2 ? 2 : 1)) + 8;
+        if (p.middle.is_there()) row += of_row + 4;
+        double step = rows * row;
+        double written = c.vector > 1
+                ? c.columns * (1 + (halves ? c.vector / 2.0 : 0))
+                : static_cast<double>(c.columns) / g.write_vector
+                        * (halves ? 2 : 1);
+        written += of_row + 4;
+        // Tiles keep the columns.
+        const double begin = shared ? 18 : 60 + kept.taps * 2 + c.columns * 4;
+        if (!p.walk.is_there()) return begin + step + written;
+        // Where rows repeat there is nothing to look up, and no sums move.
+        step += of_row * (p.walk.two ? 2 : 1) + (period > 0 ? 3 : 11);
+        written += period > 0 ? 3 : of_row * 1.5 + 5;
+        return begin + 30 + steps * step + strip * written;
+    }
+
+    double path() const {
+        const double load = shared ? 40 : 700;
+        const double chain = g.rolled
+                ? 4.0 * rolled_taps + 20 + rolled_taps / 4.0 * load
+                : 4.0 * g.taps[0] + 20;
+        // Rows of the middle axis are unrolled.
+        double step = load + rows * chain;
+        if (c.ahead > 1) step = std::max(load / c.ahead, chain);
+        if (period > 0 && c.ahead == 0) step = load / period + rows * chain;
+        return (shared ? 40 : 2000)
+                + steps * (step + (p.walk.is_there() ? 30 : 0));
+    }
+
+    double wavefronts() const {
+        double of_row = 0;
+        for (int u = 0; u < g.units; ++u)
+            of_row += wavefronts_of(
+                    places(u, 0, false), unit * read_bytes, shared);
+        if (g.rolled) of_row *= rolled_taps;
+        of_row += exchanged * sum_words(p);
+        // Places and weights, which threads that read global memory load each time.
+        const double found = shared ? 0 : 2.0 * kept.columns + kept.taps;
+        return found + steps * (rows * of_row + 1)
+                + strip * each_store([&](const lanes &addresses, int bytes) {
+                      return c.gathers ? wavefronts_of(addresses, bytes, true)
+                                       : 1;
+                  });
+    }
+
+    double sectors() const {
+        if (c.gathers) return 0;
+        const int64_t row = bytes_of(p.type)
+                * (p.middle.is_there()              ? p.middle.write_pitch
+                                : p.walk.is_there() ? p.walk.write_pitch
+                                                    : p.outer_write[0]);
+        return strip * each_store([&](const lanes &addresses, int bytes) {
+            return sectors_of(addresses, bytes, row);
+        });
+    }
+
+    double bytes_in_flight() const {
+        const double ratio
+                = static_cast<double>(p.column.read) / p.column.written;
+        const double of_row
+                = std::min<double>(g.units * unit,
+                          std::max(1.0, ratio * c.columns) * c.vector)
+                * bytes_of(p.type);
+        const double middle
+                = static_cast<double>(p.middle.read) / p.middle.written;
+        return of_row * std::clamp(middle, 1.0, 8.0) * std::max(1, c.ahead);
+    }
+
+    /// The sum of what is counted of all stores of a row.
+    template <typename Count>
+    double each_store(const Count &count) const {
+        const int bytes = std::max(c.vector, g.write_vector) * bytes_of(p.type);
+        double all = 0;
+        for (int k = 0; k < c.columns; k += g.write_vector)
+            all += count(places(0, k, true), bytes);
+        return all;
+    }
+
+    /// Of a warp's lanes in the middle of the problem, the addresses of a unit that they load,
+    /// or of a column that they store.
+    lanes places(int unit, int column, bool written) const {
+        lanes made {};
+        const bool tiled = c.stages > 0;
+        const auto pitch_of = [&](const axis &a) {
+            return written ? a.write_pitch : a.read_pitch;
+        };
+        const int64_t outer_pitch
+                = written ? p.outer_write[0] : p.outer_read[0];
+        const auto place_of = [&](size_t a, int64_t position) {
+            const axis_map &map = of.maps[a];
+            return written ? position
+                           : map.first(std::min(position, map.src - 1));
+        };
+        for (int lane = 0; lane < 32; ++lane) {
+            int64_t rest = lane;
+            const auto take = [&](int64_t count) {
+                const int64_t taken = rest % count;
+                rest /= count;
+                return taken;
+            };
+            int64_t at = take(g.vectors) * c.vector;
+            const auto tile = static_cast<int>(
+                    take(tiled ? g.lanes / g.vectors : g.tiles));
+            const int first = first_column_of(g, c, tile);
+            const int64_t window = c.repeated
+                    ? tile * g.tile_step + g.first_position
+                    : place_of(2, first + g.unit_column[unit] * g.spread);
+            at += (written ? first + column * g.spread
+                           : window + g.unit_position[unit])
+                    * pitch_of(p.column);
+            if (c.gathers) at += take(c.planes) * outer_pitch;
+            at += place_of(1, take(p.middle.written)) * pitch_of(p.middle);
+            const int64_t row = std::min<int64_t>(
+                    take(tiled ? c.parts : g.strips) * c.strip,
+                    p.walk.written - 1);
+            at += place_of(0, row) * pitch_of(p.walk);
+            if (!c.gathers) at += rest * outer_pitch;
+            made[static_cast<size_t>(lane)] = (at + (1 << 24))
+                    * (written ? bytes_of(p.type) : read_bytes);
+        }
+        return made;
+    }
+};
+
 } // namespace
 
-/// Positions of the walk that are read for `strip` ones.
 double steps_of(const problem_specification &p, int strip) {
     const double ratio = static_cast<double>(p.walk.read) / p.walk.written;
     const bool parts = p.walk.two && strip < p.walk.written;
     return strip * ratio + (parts ? std::max(1.0, ratio) : 0);
 }
 
-thread_estimate::thread_estimate(const specification_of_kernel &s,
-        const geometry &g, const mapped_problem &of)
-    : p_(s.of), c_(s.cut_by), g_(g), of_(of) {
-    halves_ = bytes_of(p_.type) == 2;
-    read_halves_ = bytes_of(read_type_of(p_)) == 2;
-    shared_ = c_.stages > 0 || p_.reads_sums;
-    unit_ = std::max(c_.vector, c_.read_vector);
-    periods_ = period_of(p_.rows).rows > 0
-            && (c_.ahead == 0 || rows_are_copied(p_, c_));
-    rows_ = p_.middle.is_there()
-            ? static_cast<double>(p_.middle.most_taps + p_.middle.least_taps)
-                    / 2
-            : 1;
-    steps_ = p_.walk.is_there() ? steps_of(p_, c_.strip) : 1;
-    column_taps_ = g_.rolled ? p_.column.most_taps : 0;
+thread_estimate estimate_of_thread(const specification_of_kernel &s,
+        const geometry &g, const mapped_problem &of, bool by_lanes) {
+    const thread each {s.of, s.cut_by, g, of};
+    return {each.instructions(), each.path(), each.bytes_in_flight(),
+            by_lanes ? each.wavefronts() : 0, by_lanes ? each.sectors() : 0};
 }
 
-double thread_estimate::instructions() const {
-    const double of_row = c_.columns * c_.vector;
-    double taps = 0, kept = 0;
-    for (int k = 0; k < c_.columns && !g_.rolled; ++k) {
-        taps += g_.taps[k];
-        if (!(c_.repeated && g_.fixed[k])) kept += g_.taps[k];
+int registers_of(const specification_of_kernel &s, const geometry &g) {
+    const problem_specification &p = s.of;
+    const cut &c = s.cut_by;
+    const int wide = sum_words(p);
+    if (p.walk_first) {
+        const int word = ceil_div(c.line_vector * bytes_of(p.type), 4);
+        const int kept = registers_of(rest_of_walk(s), g)
+                + c.words * (2 * c.line_vector * wide + word)
+                + 2 * (2 + 2 * wide) + 8;
+        return kept * 9 / 10 - 8; // by what compilers need
     }
-    double checked = 0;
-    for (int u = 0; u < g_.units && !g_.rolled; ++u)
-        checked += g_.always_inside[u] ? 0 : 1.5;
-    const int exchanged = c_.exchanged ? g_.left + g_.right : 0;
-    double row = g_.units * (1 + (read_halves_ ? unit_ : 0)) + checked
-            + taps * c_.vector + 2.0 * exchanged * sum_words(p_);
-    // Each column has its own address.
-    if (!c_.repeated && c_.vector == 1 && p_.column.is_there())
-        row += c_.columns;
-    if (g_.rolled)
-        row = column_taps_ * (4 + c_.vector * (read_halves_ ? 2 : 1)) + 8;
-    if (!p_.column.is_there()) row -= taps * c_.vector;
-    if (p_.middle.is_there()) row += of_row + 4;
-    double step = rows_ * row;
-    double written = c_.vector > 1
-            ? c_.columns * (1 + (halves_ ? c_.vector / 2.0 : 0))
-            : static_cast<double>(c_.columns) / g_.write_vector
-                    * (halves_ ? 2 : 1);
-    written += of_row + 4;
-    // Tiles keep the columns.
-    const double begin = shared_ ? 18 : 60 + kept * 2 + c_.columns * 4;
-    if (!p_.walk.is_there()) return begin + step + written;
-    // Where rows repeat there is nothing to look up, and no sums move.
-    step += of_row * (p_.walk.two ? 2 : 1) + (periods_ ? 3 : 11);
-    written += periods_ ? 3 : of_row * 1.5 + 5;
-    return begin + 30 + steps_ * step + c_.strip * written;
-}
-
-double thread_estimate::path() const {
-    const bool shared = shared_;
-    double chain = 4.0 * (g_.rolled ? column_taps_ : g_.taps[0]) + 20;
-    const double load = shared ? 40 : 700;
-    if (g_.rolled) chain += column_taps_ / 4 * load;
-    // Rows of the middle axis are unrolled.
-    double step = load + rows_ * chain;
-    if (c_.ahead > 1) step = std::max(load / c_.ahead, chain);
-    if (periods_ && c_.ahead == 0)
-        step = load / period_of(p_.rows).rows + rows_ * chain;
-    const double begin = shared ? 40 : 2000;
-    return begin + steps_ * (step + (p_.walk.is_there() ? 30 : 0));
-}
-
-double thread_estimate::wavefronts() const {
-    const int bytes = bytes_of(read_type_of(p_));
-    double of_row = 0;
-    const int units = g_.rolled ? 1 : g_.units;
-    for (int u = 0; u < units; ++u)
-        of_row += wavefronts_of(places(u, 0, false), unit_ * bytes, shared_);
-    if (g_.rolled) of_row *= column_taps_;
-    if (c_.exchanged) of_row += (g_.left + g_.right) * sum_words(p_);
-    double of_store = 0;
-    for (int k = 0; k < c_.columns; k += g_.write_vector)
-        of_store += c_.gathers
-                ? wavefronts_of(places(0, k, true), stored_bytes(), true)
-                : 1;
-    // Places and weights, which threads that read global memory load each time.
-    double found = 0;
-    for (int k = 0; k < c_.columns && c_.stages == 0 && !p_.reads_sums; ++k)
-        if (!c_.repeated || !g_.fixed[k]) found += 2.0 + g_.taps[k];
-    return found + steps_ * (rows_ * of_row + 1)
-            + (p_.walk.is_there() ? c_.strip : 1) * of_store;
-}
-
-double thread_estimate::sectors() const {
-    if (c_.gathers) return 0;
-    const int64_t row = bytes_of(p_.type)
-            * (p_.middle.is_there()              ? p_.middle.write_pitch
-                            : p_.walk.is_there() ? p_.walk.write_pitch
-                                                 : p_.outer_write[0]);
-    double of_store = 0;
-    for (int k = 0; k < c_.columns; k += g_.write_vector)
-        of_store += sectors_of(places(0, k, true), stored_bytes(), row);
-    return (p_.walk.is_there() ? c_.strip : 1) * of_store;
-}
-
-double thread_estimate::bytes_in_flight() const {
-    const double ratio
-            = static_cast<double>(p_.column.read) / p_.column.written;
-    const double of_row = std::min<double>(g_.units * unit_,
-                                  std::max(1.0, ratio * c_.columns) * c_.vector)
-            * bytes_of(p_.type);
-    const double middle = p_.middle.is_there()
-            ? static_cast<double>(p_.middle.read) / p_.middle.written
-            : 1;
-    return of_row * std::max(1.0, std::min(middle, 8.0))
-            * std::max(1, c_.ahead);
-}
-
-lanes thread_estimate::places(int unit, int column, bool written) const {
-    lanes made {};
-    const bool tiled = c_.stages > 0;
-    for (int lane = 0; lane < 32; ++lane) {
-        int64_t rest = tiled ? lane % g_.lanes : lane;
-        int64_t at = rest % g_.vectors * c_.vector;
-        rest /= g_.vectors;
-        const auto tile = static_cast<int>(rest % g_.tiles);
-        rest = tiled ? lane / g_.lanes : rest / g_.tiles;
-        int64_t position = first_column_of(g_, c_, tile) + column * g_.spread;
-        if (!written && c_.repeated)
-            position = tile * g_.tile_step + g_.first_position
-                    + g_.unit_position[unit];
-        else if (!written)
-            position = g_.unit_position[unit]
-                    + first(2,
-                            first_column_of(g_, c_, tile)
-                                    + g_.unit_column[unit] * g_.spread);
-        at += position * pitch(p_.column, written);
-        if (tiled && c_.gathers) {
-            at += rest % c_.planes * outer_pitch(written);
-            rest /= c_.planes;
-        }
-        const int64_t middle = rest % p_.middle.written;
-        rest /= p_.middle.written;
-        at += (written ? middle : first(1, middle)) * pitch(p_.middle, written);
-        const int strips = tiled ? c_.parts : g_.strips;
-        const int64_t row = std::min<int64_t>(
-                rest % strips * c_.strip, p_.walk.written - 1);
-        at += written ? row * p_.walk.write_pitch
-                      : first(0, row) * p_.walk.read_pitch;
-        if (!tiled || !c_.gathers) at += rest / strips * outer_pitch(written);
-        const int bytes = bytes_of(written ? p_.type : read_type_of(p_));
-        made[static_cast<size_t>(lane)] = (at + (1 << 24)) * bytes;
-    }
-    return made;
+    const int unit = std::max(
+            1, std::max(c.vector, c.read_vector) * bytes_of(p.type) / 4);
+    const int sums = c.columns * c.vector * wide;
+    const int weights
+            = p.column.is_there() ? kept_weights(c, g).taps * wide : 0;
+    const int walks = p.walk.is_there() ? p.walk.two ? 3 : 2 : 1;
+    const int middles = p.middle.is_there() ? 1 : 0;
+    const int held = rows_are_copied(p, c) ? 1 : c.ahead;
+    const int waiting
+            = g.units * loads_of(p) * unit * std::max(1, held + middles);
+    const int checked = (g.left + g.right) * wide + checked_units(g);
+    // What a thread keeps of further lanes.
+    const int kept = std::max(0, g.sets - 1)
+            * (weights + checked / 4 + 2 + (c.repeated ? 1 : 2 * c.columns));
+    const int others = c.gathers ? 0 : epilogues_of(p) * sums;
+    return 40 + kept + checked / 2 + others + sums * (walks + middles) + weights
+            + waiting + (c.ahead > 0 ? std::max(held, 2) * (2 + 2 * wide) : 0);
 }
 
 } // namespace gradnn::gpu::resample
