@@ -38,7 +38,7 @@ __device__ __noinline__ void write_again(const storage<s.of.type> *read,
         fused_places others) {
     constexpr problem_specification p = s.of;
     constexpr data_cut cut = s.cut;
-    constexpr int column_step = geometry_of(s).column_step;
+    constexpr int column_step = column_step_of(p);
 #pragma unroll 1
     for (int e = 0; e < cut.depths * cut.columns * cut.vector; ++e) {
         const int channel = first_channel + e % cut.vector;

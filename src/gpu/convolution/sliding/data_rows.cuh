@@ -13,7 +13,7 @@ template <const data_specification &s>
 __device__ void stage_long_rows_weights(sum<s.of.type> *to,
         const storage<s.of.type> *weights, unsigned first_unit, int units) {
     constexpr problem_specification p = s.of;
-    constexpr data_geometry g = geometry_of(s);
+    constexpr const data_geometry &g = geometry_for<s>::g;
     for (int i = threadIdx.x; i < units * g.weights_pitch; i += s.cut.threads) {
         const int k = i % g.weights_pitch;
         const unsigned channel = (first_unit + i / g.weights_pitch)
@@ -31,39 +31,42 @@ __device__ void long_rows_of_thread(
         data_walk<s> &t, const sum<s.of.type> *weights) {
     constexpr problem_specification p = s.of;
     constexpr data_cut cut = s.cut;
-    constexpr data_geometry g = geometry_of(s);
+    constexpr const data_geometry &g = geometry_for<s>::g;
     using type = storage<p.type>;
     using sum_type = sum<p.type>;
-    using vector = jit::elements<p.type, g.units.vector>;
+    using vector = jit::elements<p.type, g.read.columns.vector>;
     constexpr element type_of_sums
             = p.type == element::f64 ? element::f64 : element::f32;
     constexpr int each = 16 / sum_bytes_of(p.type);
     using weights_vector = jit::elements<type_of_sums, each>;
     // Of a chunk, from the vector with what its last tap meets.
     constexpr int low = p.column.base - (cut.chunk - 1);
-    constexpr int unit = floor_div(low, g.units.vector) * g.units.vector;
+    constexpr int unit
+            = floor_div(low, g.read.columns.vector) * g.read.columns.vector;
     constexpr int past = low - unit;
-    constexpr int count
-            = ceil_div(past + cut.columns + cut.chunk - 1, g.units.vector);
+    constexpr int count = ceil_div(
+            past + cut.columns + cut.chunk - 1, g.read.columns.vector);
 #pragma unroll 1
     for (int row = t.first_row; row < t.last_row; ++row) {
         t.move_up(1);
         int column = t.first_column + unit;
-        const type *from = t.read + row * t.row_pitch + unit;
+        const type *from = t.read + row * g.read.from.row + unit;
         const sum_type *by = weights;
 #pragma unroll 1
         for (int k = 0; k < p.column.taps; k += cut.chunk) {
             vector loaded[count];
             if (column >= 0
-                    && column + count * g.units.vector <= p.column.read) {
+                    && column + count * g.read.columns.vector
+                            <= p.column.read) {
 #pragma unroll
                 for (int i = 0; i < count; ++i)
-                    loaded[i] = vector::load(from + i * g.units.vector);
+                    loaded[i] = vector::load(from + i * g.read.columns.vector);
             } else {
 #pragma unroll
                 for (int i = 0; i < count; ++i)
-                    load_into(loaded[i], from + i * g.units.vector,
-                            static_cast<unsigned>(column + i * g.units.vector)
+                    load_into(loaded[i], from + i * g.read.columns.vector,
+                            static_cast<unsigned>(
+                                    column + i * g.read.columns.vector)
                                     < static_cast<unsigned>(p.column.read));
             }
 #pragma unroll
@@ -75,7 +78,8 @@ __device__ void long_rows_of_thread(
                     for (int j = 0; j < cut.columns; ++j) {
                         const int x = past + cut.chunk - 1 - e - i + j;
                         t.open[0][0][j][0] = multiply_add(
-                                loaded[x / g.units.vector][x % g.units.vector],
+                                loaded[x / g.read.columns.vector]
+                                      [x % g.read.columns.vector],
                                 some[i], t.open[0][0][j][0]);
                     }
             }
@@ -93,7 +97,8 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
         const fused_places &others) {
     constexpr problem_specification p = s.of;
     constexpr data_cut cut = s.cut;
-    static constexpr data_geometry g = geometry_of(s);
+    constexpr const data_geometry &g = geometry_for<s>::g;
+    constexpr auto &columns = geometry_for<s>::g.read.columns;
     using type = storage<p.type>;
     using sum_type = sum<p.type>;
     constexpr int taps = p.depth.taps * p.row.taps * p.column.taps;
@@ -128,10 +133,10 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
     const int image = rest / p.depth.written;
     const int first_column = first_column_of(tile, cut.columns, g.column_step);
     const int read_column = first_column * p.column.step / p.column.up;
-    bool inside[g.units.count];
+    bool inside[columns.count];
 #pragma unroll
-    for (int unit = 0; unit < g.units.count; ++unit)
-        inside[unit] = g.units.is_inside(unit, read_column, p.column.read);
+    for (int unit = 0; unit < columns.count; ++unit)
+        inside[unit] = columns.is_inside(unit, read_column, p.column.read);
     sum_type totals[cut.columns];
 #pragma unroll
     for (int j = 0; j < cut.columns; ++j)
@@ -178,18 +183,16 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
                 }
                 continue;
             }
-            jit::elements<p.type, g.units.vector> loaded[p.multiplier]
-                                                        [g.units.count];
+            jit::elements<p.type, columns.vector> loaded[p.multiplier]
+                                                        [columns.count];
 #pragma unroll
             for (int m = 0; m < p.multiplier; ++m)
 #pragma unroll
-                for (int unit = 0; unit < g.units.count; ++unit)
-                    if (g.units.used[unit])
+                for (int unit = 0; unit < columns.count; ++unit)
+                    if (columns.used[unit])
                         load_into(loaded[m][unit],
                                 at + m * p.read.channel
-                                        + (unit + g.units.first)
-                                                * g.units.vector
-                                                * p.read.column,
+                                        + columns.at[unit] * p.read.column,
                                 inside[unit]);
 #pragma unroll
             for (int kw = 0; kw < p.column.taps; ++kw)
@@ -198,10 +201,10 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
                     const sum_type weight = by[(m * taps + kw) * cut.lanes];
 #pragma unroll
                     for (int j = 0; j < cut.columns; ++j) {
-                        const int x = g.units.met[kw][j];
+                        const int x = columns.met[kw][j];
                         if (x < 0) continue;
-                        totals[j] = multiply_add(loaded[m][x / g.units.vector]
-                                                       [x % g.units.vector],
+                        totals[j] = multiply_add(loaded[m][x / columns.vector]
+                                                       [x % columns.vector],
                                 weight, totals[j]);
                     }
                 }

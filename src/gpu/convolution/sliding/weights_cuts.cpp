@@ -305,7 +305,7 @@ std::optional<choice<weights_specification>> staged_rows_choice(
         best = cut;
     }
     const double copies = (1.0 + static_cast<double>(g.src_columns) / cut.piece)
-            * 8 / std::min(g.src_loaded, g.dst_loaded);
+            * 8 / std::min(g.src.loaded, g.dst.loaded);
     const double loads
             = (2 * cut.columns + p.column.taps) * e.bytes / 16.0 / cut.columns;
     const double instructions
