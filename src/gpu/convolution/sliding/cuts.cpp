@@ -77,6 +77,17 @@ std::vector<int> tile_estimator::channel_vectors(const pitches &of) const {
     return vectors;
 }
 
+bool is_unlike(const std::vector<choice> &chosen, const work_cut &cut) {
+    const auto same = std::ranges::count_if(chosen, [&](const choice &other) {
+        const work_cut &taken = other.specification.cut;
+        return taken.vector == cut.vector && taken.depths == cut.depths
+                && taken.staged == cut.staged
+                && taken.row_by_row == cut.row_by_row
+                && (taken.ahead > 1) == (cut.ahead > 1);
+    });
+    return same < (chosen.size() < 3 ? 1 : 2);
+}
+
 int rows_ahead::blocks(int ahead) const {
     const int rounded = std::clamp(
             ceil_div(static_cast<int>(held(ahead)), 8) * 8, 32, 255);

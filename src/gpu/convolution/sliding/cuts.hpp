@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "gpu/convolution/sliding/data_specification.hpp"
-#include "gpu/convolution/sliding/weights_specification.hpp"
+#include "gpu/convolution/sliding/data_geometry.hpp"
+#include "gpu/convolution/sliding/weights_geometry.hpp"
 #include "gpu/runtime/multiprocessor.hpp"
 #include "kernel/fused_problem.hpp"
 
@@ -26,21 +26,20 @@ std::vector<problem_specification> specifications_of(
         std::string &refusal);
 
 /// The text of the header that a kernel is compiled with.
-std::string text_of(const data_specification &);
-std::string text_of(const weights_specification &);
+std::string text_of(const kernel_specification &);
 
-/// A specification with its estimated cost, which compares those of one problem.
-template <typename Specification>
+/// A specification with its estimated cost, which compares those of one problem: of a result,
+/// or of a column of dst, in instructions.
 struct choice {
     double cost;
-    Specification specification;
+    kernel_specification specification;
 };
 
 /// The specifications that are expected to be fastest, best first; empty where the kernel
 /// has no way to cut the problem.
-std::vector<choice<data_specification>> data_choices(
+std::vector<choice> data_choices(
         const problem_specification &, const gpu_facts &);
-std::vector<choice<weights_specification>> weights_choices(
+std::vector<choice> weights_choices(
         const problem_specification &, const gpu_facts &);
 
 /// Terms that a thread adds to a sum, at most.
@@ -51,14 +50,6 @@ constexpr int most_registers = 222;
 /// NXC: so many vectors of channels side by side, and threads of a block.
 struct block_shape {
     int lanes, threads;
-};
-
-/// A tile of a thread with its estimated cost, of a result or of a column of dst in
-/// instructions, before strips are cut.
-template <typename Cut>
-struct tile {
-    double cost;
-    Cut cut;
 };
 
 /// What estimates are made of.
@@ -90,11 +81,12 @@ struct tile_estimator {
     std::vector<int> channel_vectors(const pitches &of) const;
 };
 
-using data_tile = tile<data_cut>;
+/// Whether few of these, or none, are like a cut.
+bool is_unlike(const std::vector<choice> &, const work_cut &);
 
 struct data_estimator : tile_estimator {
     const row_walk walk = row_walk::of(p.row);
-    std::vector<data_tile> tiles = {};
+    std::vector<choice> tiles = {}; ///< before strips are cut
 
     /// Results, or what is read, that follow one another without gaps, so that planes may be
     /// staged.

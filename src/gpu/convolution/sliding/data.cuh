@@ -21,14 +21,14 @@
 namespace gradnn::gpu::sliding {
 
 /// A thread's tile in tensors as they lie.
-template <const data_specification &s>
+template <const kernel_specification &s>
 __device__ void data_of_thread(const storage<s.of.type> *read,
         const storage<s.of.type> *weights, storage<s.of.type> *written,
         const fused_places &others) {
     using walk_type = data_walk<s>;
     constexpr problem_specification p = s.of;
-    constexpr data_cut cut = s.cut;
-    constexpr const data_geometry &g = geometry_for<s>::g;
+    constexpr work_cut cut = s.cut;
+    constexpr const data_geometry &g = geometry_for<s, data_geometry>::g;
     walk_type t;
     const unsigned thread = threadIdx.x;
     const unsigned channel_block = blockIdx.x % g.channel_blocks;
@@ -91,15 +91,15 @@ __device__ void data_of_thread(const storage<s.of.type> *read,
 }
 
 /// A block's planes, whose results lie in shared memory until all are there.
-template <const data_specification &s>
+template <const kernel_specification &s>
 __device__ void data_of_planes(const storage<s.of.type> *read,
         const storage<s.of.type> *weights, storage<s.of.type> *written,
         const fused_places &others) {
     using walk_type = data_walk<s>;
     using type = storage<s.of.type>;
     constexpr problem_specification p = s.of;
-    constexpr data_cut cut = s.cut;
-    constexpr const data_geometry &g = geometry_for<s>::g;
+    constexpr work_cut cut = s.cut;
+    constexpr const data_geometry &g = geometry_for<s, data_geometry>::g;
     constexpr int vector = 16 / bytes_of(p.type);
     constexpr int plane = p.row.written * p.column.written;
     const unsigned thread = threadIdx.x;
@@ -178,7 +178,7 @@ __device__ void data_of_planes(const storage<s.of.type> *read,
 }
 
 /// By the form that the specification says.
-template <const data_specification &s>
+template <const kernel_specification &s>
 __device__ void slide_data(const storage<s.of.type> *read,
         const storage<s.of.type> *weights, storage<s.of.type> *written,
         const fused_places &others) {

@@ -9,11 +9,11 @@
 namespace gradnn::gpu::sliding {
 
 /// The weights of a block's planes, zeros after their last taps.
-template <const data_specification &s>
+template <const kernel_specification &s>
 __device__ void stage_long_rows_weights(sum<s.of.type> *to,
         const storage<s.of.type> *weights, unsigned first_unit, int units) {
     constexpr problem_specification p = s.of;
-    constexpr const data_geometry &g = geometry_for<s>::g;
+    constexpr const data_geometry &g = geometry_for<s, data_geometry>::g;
     for (int i = threadIdx.x; i < units * g.weights_pitch; i += s.cut.threads) {
         const int k = i % g.weights_pitch;
         const unsigned channel = (first_unit + i / g.weights_pitch)
@@ -26,12 +26,12 @@ __device__ void stage_long_rows_weights(sum<s.of.type> *to,
 
 /// A thread's rows of results, by a long window of one row. What it reads and where it writes
 /// lie in shared memory, and the taps pass by, some at a time.
-template <const data_specification &s>
+template <const kernel_specification &s>
 __device__ void long_rows_of_thread(
         data_walk<s> &t, const sum<s.of.type> *weights) {
     constexpr problem_specification p = s.of;
-    constexpr data_cut cut = s.cut;
-    constexpr const data_geometry &g = geometry_for<s>::g;
+    constexpr work_cut cut = s.cut;
+    constexpr const data_geometry &g = geometry_for<s, data_geometry>::g;
     using type = storage<p.type>;
     using sum_type = sum<p.type>;
     using vector = jit::elements<p.type, g.read.columns.vector>;
@@ -91,14 +91,14 @@ __device__ void long_rows_of_thread(
     }
 }
 
-template <const data_specification &s>
+template <const kernel_specification &s>
 __device__ void data_row_by_row(const storage<s.of.type> *read,
         const storage<s.of.type> *weights, storage<s.of.type> *written,
         const fused_places &others) {
     constexpr problem_specification p = s.of;
-    constexpr data_cut cut = s.cut;
-    constexpr const data_geometry &g = geometry_for<s>::g;
-    constexpr auto &columns = geometry_for<s>::g.read.columns;
+    constexpr work_cut cut = s.cut;
+    constexpr const data_geometry &g = geometry_for<s, data_geometry>::g;
+    constexpr auto &columns = geometry_for<s, data_geometry>::g.read.columns;
     using type = storage<p.type>;
     using sum_type = sum<p.type>;
     constexpr int taps = p.depth.taps * p.row.taps * p.column.taps;

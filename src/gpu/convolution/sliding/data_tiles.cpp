@@ -139,7 +139,7 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
         const double late = staged == staging::all ? 1.0 : of.late(rows);
         cost = std::max(cost, 0.75 * floor * late) + 0.2 * cost
                 + (staged == staging::all ? 0.45 * cost - 0.25 * floor : 0.0);
-        data_cut cut {};
+        work_cut cut {};
         cut.vector = vector;
         cut.columns = columns;
         cut.depths = depths;
@@ -151,7 +151,7 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
         cut.threads = block.threads;
         cut.blocks = of.blocks(rows);
         cut.staged = staged;
-        tiles.push_back({cost, cut});
+        tiles.push_back({cost, {p, cut}});
         if (ahead == 1) break;
     }
 }
@@ -182,7 +182,7 @@ void data_estimator::add_tiles() {
             }
         }
     }
-    std::ranges::stable_sort(tiles, {}, &data_tile::cost);
+    std::ranges::stable_sort(tiles, {}, &choice::cost);
 }
 
 } // namespace gradnn::gpu::sliding

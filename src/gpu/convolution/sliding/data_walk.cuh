@@ -6,11 +6,11 @@
 
 namespace gradnn::gpu::sliding {
 
-template <const data_specification &s>
+template <const kernel_specification &s>
 struct data_walk {
     static constexpr problem_specification p = s.of;
-    static constexpr data_cut cut = s.cut;
-    static constexpr const data_geometry &g = geometry_for<s>::g;
+    static constexpr work_cut cut = s.cut;
+    static constexpr const data_geometry &g = geometry_for<s, data_geometry>::g;
     static constexpr bool staged = cut.staged != staging::none;
     static constexpr bool staged_read = cut.staged == staging::all;
     static constexpr bool grouped = g.read.grouped;
@@ -28,7 +28,7 @@ struct data_walk {
     sum_type weights[p.multiplier][p.depth.taps][p.row.taps][p.column.taps]
                     [cut.vector];
     sum_type open[g.walk.open][cut.depths][cut.columns][cut.vector];
-    loaded_rows<s, &data_geometry::read> rows;
+    loaded_rows<s, data_geometry, &data_geometry::read> rows;
     // What ops behind the problem read where the thread writes: copied with the rows, or
     // of some rows of results in registers.
     static constexpr int ops = staged ? 0 : epilogues_of(p);

@@ -7,19 +7,21 @@
 namespace gradnn::gpu::sliding {
 
 /// What follows from a specification.
-template <const auto &s>
+template <const kernel_specification &s, typename Geometry>
 struct geometry_for {
-    static constexpr auto g = geometry_of(s);
+    static constexpr Geometry g = Geometry::of(s);
 };
 
 /// Rows in a ring of slots, in registers or, where they are copied, in shared memory. `part`
 /// is the member of the geometry that says which.
-template <const auto &s, auto part>
+template <const kernel_specification &s, typename Geometry,
+        row_table Geometry::*part>
 struct loaded_rows {
     static constexpr problem_specification p = s.of;
-    static constexpr auto cut = s.cut;
-    static constexpr bool copied = geometry_for<s>::g.copied;
-    static constexpr const row_table &table = geometry_for<s>::g.*part;
+    static constexpr work_cut cut = s.cut;
+    static constexpr const Geometry &g = geometry_for<s, Geometry>::g;
+    static constexpr bool copied = g.copied;
+    static constexpr const row_table &table = g.*part;
     using type = storage<p.type>;
     using vector = jit::elements<p.type, table.loaded>;
 
@@ -132,7 +134,7 @@ __device__ __forceinline__ void load_ahead(
 /// slot, checked), and for cut.unroll steps without tests body(t, slot), where is_free(t).
 template <typename Walk>
 __device__ __forceinline__ void walk_along(Walk &walk, int &t, int end) {
-    constexpr auto cut = Walk::cut;
+    constexpr work_cut cut = Walk::cut;
     if constexpr (Walk::g.copied) {
         int oldest = 0, newest = 0; // slots of groups of rows
         const auto copy_group = [&](int step, bool checked) {

@@ -58,6 +58,48 @@ struct problem_specification {
     fused_op epilogue[2]; ///< data: of what is written, in order
 };
 
+enum class staging { none, results, all };
+
+/// How the work of a kernel is cut.
+struct work_cut {
+    int vector; ///< channels of a thread; 1 in NCX
+    int columns; ///< of a thread: results in a row, or places of dst
+    int strip; ///< rows that a thread walks through
+    int ahead; ///< rows on their way, in registers, or groups of rows
+    int unroll; ///< steps of the loop's body, a multiple of `ahead`, or rows of a group
+    bool unchecked; ///< a body without tests for the middle of a strip
+    bool copies; ///< rows ahead go to shared memory, in groups
+    int lanes; ///< vectors of channels side by side in a block; 1 in NCX
+    int threads, blocks; ///< of a block; that a multiprocessor is to hold
+
+    // Data.
+    int depths; ///< in which a thread has its columns
+    /// NCX: results, or all, lie in shared memory; a block has so many planes (volumes,
+    /// where `volumes`), or a band of rows of one.
+    staging staged;
+    int planes, band;
+    bool volumes;
+    /// For windows whose taps do not fit in registers: a thread has the results of one row,
+    /// the window's rows pass by, and the weights lie in shared memory. Where all is staged,
+    /// for long windows of one row, whose taps pass by, `chunk` at a time.
+    bool row_by_row;
+    int chunk;
+
+    // Weights.
+    int channels; ///< NCX: side by side in a block; 0: a block has one
+    int row_taps; ///< of the window's rows so many are a block's; 0: all
+    int parts,
+            rounds; ///< partial sums of a weight, each of so many rounds of a block
+    /// Long windows of one row in NCX: a block has so many rows, or pieces of rows of so many
+    /// columns, in shared memory at a time; 0: none.
+    int staged_rows, piece;
+};
+
+struct kernel_specification {
+    problem_specification of;
+    work_cut cut;
+};
+
 /// Elements of the widest vector that divides all of these.
 template <typename... Counts>
 constexpr int vector_dividing(int bytes, int alignment, Counts... counts) {

@@ -12,10 +12,8 @@ namespace {
 /// Shared memory that a block's sums have beside its rows.
 constexpr int sums_bytes = 26000;
 
-using weights_tile = tile<weights_cut>;
-
 struct estimator : tile_estimator {
-    std::vector<weights_tile> tiles = {};
+    std::vector<choice> tiles = {};
 
     int kept() const {
         return p.row.step == 1
@@ -111,7 +109,7 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
             unroll = whole;
         unroll = of.copied(rows) ? kept() <= 4 ? kept() : group
                                  : ceil_div(unroll, rows) * rows;
-        weights_cut cut {};
+        work_cut cut {};
         cut.vector = vector;
         cut.columns = columns;
         cut.copies = of.copied(rows);
@@ -121,7 +119,7 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
         cut.lanes = nxc ? block.lanes : 1;
         cut.threads = block.threads;
         cut.blocks = blocks;
-        tiles.push_back({cost, cut});
+        tiles.push_back({cost, {p, cut}});
         if (ahead == 1) break;
     }
 }
@@ -132,7 +130,7 @@ void estimator::add_tiles() {
         for (int columns = 1; columns <= std::min(width, 16); ++columns)
             add_tile(vector, block, columns);
     }
-    std::ranges::stable_sort(tiles, {}, &weights_tile::cost);
+    std::ranges::stable_sort(tiles, {}, &choice::cost);
 }
 
 /// NCX: channels whose planes a block of threads covers best.
@@ -157,29 +155,28 @@ int channels_of_block(const estimator &e, int threads, int slots) {
 }
 
 /// Strips, parts and rounds.
-std::optional<weights_cut> finished(const estimator &e, weights_cut cut) {
+std::optional<work_cut> finished(const estimator &e, work_cut cut) {
     const problem_specification &p = e.p;
     cut.strip = 1 << 20;
-    const weights_geometry all = geometry_of(weights_specification {p, cut});
+    const weights_geometry all = weights_geometry::of({p, cut});
     if (!all.fits) return {};
     const int steps = all.end_step - all.first_step;
     const double of_strip = static_cast<double>(all.tiles) * p.depth.written
             * all.classes * p.images;
     const double held = static_cast<double>(e.gpu.multiprocessors) * cut.blocks;
-    std::optional<weights_cut> best;
+    std::optional<work_cut> best;
     double least_cost = HUGE_VAL;
     for (int strips = 1; strips <= std::max(1, steps / 3); ++strips) {
         const int strip = std::max(1, ceil_div(steps, strips));
         if (ceil_div(std::max(steps, 1), strip) != strips) continue;
-        weights_cut tried = cut;
+        work_cut tried = cut;
         tried.strip = strip;
         if (!p.channels_last)
             tried.channels = channels_of_block(e, cut.threads,
                     static_cast<int>(std::min<int64_t>(1 << 20,
                             int64_t {all.tiles} * all.classes * strips
                                     * p.depth.written)));
-        const weights_geometry g
-                = geometry_of(weights_specification {p, tried});
+        const weights_geometry g = weights_geometry::of({p, tried});
         if (!g.fits) continue;
         const double blocks = g.channel_blocks * g.tap_blocks;
         for (const int waves : {1, 2, 3, 4, 6, 8}) {
@@ -212,19 +209,19 @@ std::optional<weights_cut> finished(const estimator &e, weights_cut cut) {
         cut.strip = std::max(1, std::min(steps, longest_chain / cut.columns));
         cut.rounds = 1;
         cut.parts = 1;
-        cut.parts = geometry_of(weights_specification {p, cut}).groups;
+        cut.parts = weights_geometry::of({p, cut}).groups;
         best = cut;
     }
-    const weights_geometry g = geometry_of(weights_specification {p, *best});
+    const weights_geometry g = weights_geometry::of({p, *best});
     if (!g.fits || g.shared_bytes > e.gpu.block_shared_bytes - sums_bytes)
         return {};
     return best;
 }
 
 /// Large windows: a block has one row of their taps.
-std::vector<weights_tile> tiles_of_rows(const estimator &e) {
+std::vector<choice> tiles_of_rows(const estimator &e) {
     const problem_specification &p = e.p;
-    std::vector<weights_tile> tiles;
+    std::vector<choice> tiles;
     if (p.row.step != 1 || p.depth.taps > 1 || p.row.taps == 1) return tiles;
     for (const int columns : e.row_columns()) {
         const int met = std::min((columns - 1) * p.column.step
@@ -239,7 +236,7 @@ std::vector<weights_tile> tiles_of_rows(const estimator &e) {
                 + met * e.bytes / 8 + 40
                 + p.column.taps * row_taps * p.multiplier * e.wide;
         if (registers > 230) continue;
-        weights_cut cut {};
+        work_cut cut {};
         cut.vector = cut.ahead = cut.unroll = 1;
         cut.columns = columns;
         cut.row_taps = row_taps;
@@ -249,14 +246,14 @@ std::vector<weights_tile> tiles_of_rows(const estimator &e) {
         cut.lanes = block.lanes;
         cut.threads = block.threads;
         cut.blocks = std::clamp(e.blocks_of(cut.threads, registers), 1, 8);
-        tiles.push_back({static_cast<double>(met + columns) / columns, cut});
+        tiles.push_back(
+                {static_cast<double>(met + columns) / columns, {p, cut}});
     }
     return tiles;
 }
 
 /// Long windows of one row of NCX, by rows in shared memory.
-std::optional<choice<weights_specification>> staged_rows_choice(
-        const tile_estimator &e) {
+std::optional<choice> staged_rows_choice(const tile_estimator &e) {
     const problem_specification &p = e.p;
     const gpu_facts &gpu = e.gpu;
     constexpr int shortest = 9;
@@ -265,7 +262,7 @@ std::optional<choice<weights_specification>> staged_rows_choice(
             || p.column.step > 1 || p.column.dilation != -1 || !p.row.is_flat()
             || !p.depth.is_flat())
         return {};
-    weights_cut cut {};
+    work_cut cut {};
     cut.vector = cut.ahead = cut.unroll = cut.strip = cut.lanes = 1;
     // An odd number of vectors: neighbours' are in different banks.
     cut.columns = e.bytes == 4 ? 12 : 10;
@@ -281,7 +278,7 @@ std::optional<choice<weights_specification>> staged_rows_choice(
     const int registers = (p.column.taps + cut.columns) * e.wide + 24;
     if (registers > most_registers) return {};
     cut.parts = cut.rounds = 1;
-    const weights_geometry g = geometry_of(weights_specification {p, cut});
+    const weights_geometry g = weights_geometry::of({p, cut});
     if (!g.fits || g.shared_bytes > gpu.block_shared_bytes - sums_bytes)
         return {};
     cut.blocks = std::clamp(
@@ -291,7 +288,7 @@ std::optional<choice<weights_specification>> staged_rows_choice(
     const double held = static_cast<double>(gpu.multiprocessors) * cut.blocks;
     const int most_rounds = std::max(1, longest_chain / cut.columns);
     double least_cost = HUGE_VAL;
-    weights_cut best = cut;
+    work_cut best = cut;
     for (int waves = 1; waves <= 8; ++waves) {
         const int wanted = std::clamp(
                 static_cast<int>(held * waves / p.channels), 1, g.groups);
@@ -311,32 +308,25 @@ std::optional<choice<weights_specification>> staged_rows_choice(
     const double instructions
             = p.column.taps * e.wide + copies + 1.2 * loads + 2.5;
     const double floor = 9.7 * e.bytes * 2;
-    return choice<weights_specification> {
-            std::max(instructions, 0.75 * floor) + 0.2 * instructions,
+    return choice {std::max(instructions, 0.75 * floor) + 0.2 * instructions,
             {p, best}};
 }
 
 } // namespace
 
-std::vector<choice<weights_specification>> weights_choices(
+std::vector<choice> weights_choices(
         const problem_specification &p, const gpu_facts &gpu) {
     estimator e {{p, gpu}};
     e.add_tiles();
     if (e.tiles.empty()) e.tiles = tiles_of_rows(e);
-    std::vector<choice<weights_specification>> chosen;
+    std::vector<choice> chosen;
     const auto staged = staged_rows_choice(e);
     if (staged && (e.tiles.empty() || staged->cost < e.tiles[0].cost))
         chosen.push_back(*staged);
-    for (const weights_tile &each : e.tiles) {
+    for (const choice &each : e.tiles) {
         if (chosen.size() >= 4 || each.cost > 1.9 * e.tiles[0].cost) break;
-        const auto same = std::count_if(
-                chosen.begin(), chosen.end(), [&](const auto &other) {
-                    const weights_cut &cut = other.specification.cut;
-                    return cut.vector == each.cut.vector
-                            && (cut.ahead > 1) == (each.cut.ahead > 1);
-                });
-        if (same >= (chosen.size() < 3 ? 1 : 2)) continue;
-        if (const auto cut = finished(e, each.cut))
+        if (!is_unlike(chosen, each.specification.cut)) continue;
+        if (const auto cut = finished(e, each.specification.cut))
             chosen.push_back({each.cost, {p, *cut}});
     }
     return chosen;

@@ -2,15 +2,16 @@
 #pragma once
 
 #include "gpu/convolution/sliding/rows.cuh"
-#include "gpu/convolution/sliding/weights_specification.hpp"
+#include "gpu/convolution/sliding/weights_geometry.hpp"
 
 namespace gradnn::gpu::sliding {
 
-template <const weights_specification &s>
+template <const kernel_specification &s>
 struct weights_walk {
     static constexpr problem_specification p = s.of;
-    static constexpr weights_cut cut = s.cut;
-    static constexpr const weights_geometry &g = geometry_for<s>::g;
+    static constexpr work_cut cut = s.cut;
+    static constexpr const weights_geometry &g
+            = geometry_for<s, weights_geometry>::g;
     using type = storage<p.type>;
     using sum_type = sum<p.type>;
     static constexpr bool nxc = p.channels_last;
@@ -23,8 +24,8 @@ struct weights_walk {
     int depth, in_class, tap_row;
     sum_type sums[p.multiplier][p.depth.taps][g.row_taps][p.column.taps]
                  [cut.vector];
-    loaded_rows<s, &weights_geometry::src> src_rows;
-    loaded_rows<s, &weights_geometry::dst> dst_rows;
+    loaded_rows<s, weights_geometry, &weights_geometry::src> src_rows;
+    loaded_rows<s, weights_geometry, &weights_geometry::dst> dst_rows;
     sum_type kept[g.kept][cut.columns][p.multiplier][cut.vector];
     const type *src, *dst;
     int end; ///< of the strip's steps

@@ -1,40 +1,9 @@
-// What a kernel of data is compiled for, and what follows from it.
+// What follows from the specification of a kernel of data.
 #pragma once
 
 #include "gpu/convolution/sliding/specification.hpp"
 
 namespace gradnn::gpu::sliding {
-
-enum class staging { none, results, all };
-
-/// How the work of a data kernel is cut.
-struct data_cut {
-    int vector; ///< channels of a thread; 1 in NCX
-    int columns,
-            depths; ///< results of a thread in a row, and in how many depths
-    int strip; ///< rows that a thread walks through
-    int ahead; ///< rows on their way, in registers, or groups of rows
-    int unroll; ///< steps of the loop's body, a multiple of `ahead`, or rows of a group
-    bool unchecked; ///< a body without tests for the middle of a strip
-    bool copies; ///< rows ahead go to shared memory, in groups
-    int lanes; ///< vectors of channels side by side in a block; 1 in NCX
-    int threads, blocks; ///< of a block; that a multiprocessor is to hold
-    /// NCX: results, or all, lie in shared memory; a block has so many planes (volumes,
-    /// where `volumes`), or a band of rows of one.
-    staging staged;
-    int planes, band;
-    bool volumes;
-    /// For windows whose taps do not fit in registers: a thread has the results of one row,
-    /// the window's rows pass by, and the weights lie in shared memory. Where all is staged,
-    /// for long windows of one row, whose taps pass by, `chunk` at a time.
-    bool row_by_row;
-    int chunk;
-};
-
-struct data_specification {
-    problem_specification of;
-    data_cut cut;
-};
 
 struct data_geometry {
     int column_step; ///< between a thread's columns
@@ -57,11 +26,13 @@ struct data_geometry {
     int weights_at, weights_pitch;
     int items, grid, shared_bytes;
     bool fits; ///< whether all of it can be counted and held
+
+    static constexpr data_geometry of(const kernel_specification &);
 };
 
-constexpr data_geometry geometry_of(const data_specification &s) {
+constexpr data_geometry data_geometry::of(const kernel_specification &s) {
     const problem_specification &p = s.of;
-    const data_cut &c = s.cut;
+    const work_cut &c = s.cut;
     const int bytes = bytes_of(p.type);
     const bool staged = c.staged != staging::none;
     const bool read_too = c.staged == staging::all;

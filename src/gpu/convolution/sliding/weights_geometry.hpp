@@ -1,30 +1,9 @@
-// What the kernels of a gradient of weights are compiled for, and what follows from it.
+// What follows from the specification of a kernel of weights.
 #pragma once
 
 #include "gpu/convolution/sliding/specification.hpp"
 
 namespace gradnn::gpu::sliding {
-
-/// How the work of a gradient of weights is cut.
-struct weights_cut {
-    int vector, columns, strip, ahead, unroll;
-    bool unchecked, copies; ///< as data_cut has them
-    int lanes, threads, blocks;
-    /// NCX: channels side by side in a block; 0: a block has one.
-    int channels;
-    /// So many rows of the window's taps are a block's; 0: all.
-    int row_taps;
-    /// Partial sums of a weight, each of so many rounds of a block.
-    int parts, rounds;
-    /// Long windows of one row in NCX: a block has so many rows, or pieces of rows of so many
-    /// columns, in shared memory at a time; 0: none.
-    int staged_rows, piece;
-};
-
-struct weights_specification {
-    problem_specification of;
-    weights_cut cut;
-};
 
 /// At step t a thread has rows of src of each phase, and of dst the row of the step and as
 /// many before it as `kept` says. Tap k meets the phase's row and the dst row of its age.
@@ -43,11 +22,15 @@ struct weights_geometry {
     /// that, and how many there are; of src and dst together.
     int pieces, low, past, src_columns, row_elements;
     bool fits;
+
+    static constexpr weights_geometry of(const kernel_specification &);
+    static constexpr weights_geometry of_staged(const kernel_specification &);
 };
 
-constexpr weights_geometry geometry_of_staged(const weights_specification &s) {
+constexpr weights_geometry weights_geometry::of_staged(
+        const kernel_specification &s) {
     const problem_specification &p = s.of;
-    const weights_cut &c = s.cut;
+    const work_cut &c = s.cut;
     const int vector = 16 / bytes_of(p.type);
     weights_geometry g {};
     g.column_step = g.classes = g.kept = g.strips = g.row_taps = 1;
@@ -79,10 +62,10 @@ constexpr weights_geometry geometry_of_staged(const weights_specification &s) {
     return g;
 }
 
-constexpr weights_geometry geometry_of(const weights_specification &s) {
-    if (s.cut.staged_rows) return geometry_of_staged(s);
+constexpr weights_geometry weights_geometry::of(const kernel_specification &s) {
+    if (s.cut.staged_rows) return of_staged(s);
     const problem_specification &p = s.of;
-    const weights_cut &c = s.cut;
+    const work_cut &c = s.cut;
     const int bytes = bytes_of(p.type);
     weights_geometry g {};
     const int stride = p.row.step;
