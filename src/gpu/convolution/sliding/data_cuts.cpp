@@ -217,9 +217,7 @@ void add_long_rows(data_estimator &e) {
         cut.staged = staging::all;
         cut.row_by_row = true;
         cut.chunk = chunk;
-        e.tiles.push_back(
-                {std::max(cost, 0.75 * floor) + 0.65 * cost - 0.25 * floor,
-                        {p, cut}});
+        e.tiles.push_back({beside_memory(cost, floor, true), {p, cut}});
     }
     std::ranges::stable_sort(e.tiles, {}, &choice::cost);
 }

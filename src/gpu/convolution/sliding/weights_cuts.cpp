@@ -13,8 +13,6 @@ namespace {
 constexpr int sums_bytes = 26000;
 
 struct estimator : tile_estimator {
-    std::vector<choice> tiles = {};
-
     int kept() const {
         return p.row.step == 1
                 ? p.row.taps
@@ -29,97 +27,51 @@ struct estimator : tile_estimator {
 void estimator::add_tile(int vector, const block_shape &block, int columns) {
     const bool nxc = p.channels_last;
     const int m = p.multiplier;
-    const int step = p.column.step;
-    const bool one = columns >= width;
-    double met = step * (columns - 1) + (p.column.taps - 1) * column_gap + 1;
-    int loaded = vector;
-    double load_wavefronts = 1.0;
-    if (nxc) {
-        load_wavefronts = std::max(1.0, loaded * bytes * 32 / 128.0);
-    } else {
-        loaded = vector_along(bytes, p.alignment, p.column.read, p.read,
-                one ? 0 : columns * step);
-        if (one) met = std::min(met, static_cast<double>(p.column.read));
-        load_wavefronts = std::max({1.0, columns * step * bytes * 32 / 128.0,
-                loaded * bytes * 32 / 128.0});
-    }
+    const row_read src = reads(columns, vector);
     const int phases = std::min(p.row.step, p.row.taps);
-    const double read
-            = static_cast<double>(phases) * p.depth.taps * met * vector;
+    const double of_row = phases * src.met * vector;
     const double of_dst = static_cast<double>(columns) * vector * m;
-    const double raw = (read + of_dst) * bytes / 4;
-    const double registers = kept() * of_dst * wide
-            + static_cast<double>(taps) * m * vector * wide
-            + phases * met * vector * wide * (bytes == 2 ? 1.0 : 0.6) + 30;
-    const int pieces = vector * m
-            / vector_of_channels(bytes, p.alignment, vector * m, p.written);
-    const double loads = nxc ? phases * p.depth.taps * met + columns * pieces
-                             : phases * p.depth.taps * met / loaded
-                    + static_cast<double>(columns) * m / loaded;
-    const double instructions = of_dst * taps * wide + loads * 1.5
-            + (read + of_dst) * (bytes == 2 ? 1.0 : 0.3 * wide) + 26
+    const int dst_loaded = nxc
+            ? vector_of_channels(bytes, p.alignment, vector * m, p.written)
+            : src.loaded;
+    walk_estimate of {*this, block, sums_bytes, 0.9, is_long()};
+    of.raw = (of_row * p.depth.taps + of_dst) * bytes / 4;
+    of.registers = registers_of(kept() * of_dst, vector, of_row);
+    of.loads = of_row / src.loaded * p.depth.taps + of_dst / dst_loaded;
+    of.instructions = of_dst * taps * wide
+            + loading(of.loads, of_row * p.depth.taps + of_dst) + 26
             + (kept() - 1) * of_dst * wide
                     * (kept() > 4 && !is_long() ? 0.5 : 0.0);
-    const int results = columns * vector;
-    const double new_bytes = static_cast<double>(columns) * (step * phases + m)
+    of.bytes = static_cast<double>(columns) * (p.column.step * phases + m)
             * vector * bytes;
-    // As for data (data_tiles.cpp).
-    const bool may_copy
-            = std::min(loaded, nxc ? vector * m / pieces : loaded) * bytes
-            >= (instructions < 24 * loads ? 8 : 4);
-    const int group = std::clamp(
-            static_cast<int>(is_long() ? 500 / (of_dst * taps * wide)
-                                       : 400 / instructions),
-            1, std::clamp(p.row.written / 24, 1, 8));
-    const rows_ahead of {gpu, block.threads, registers, raw, instructions,
-            new_bytes, may_copy, group, sums_bytes, 0.9};
+    of.wavefronts = of.loads * src.wavefronts;
+    of.loaded_bytes = src.loaded * bytes;
+    of.results = columns * vector * used(columns);
+    of.floor = 9.7 * bytes * (m + read_share());
+    of.may_copy_groups(std::min(src.loaded, dst_loaded) * bytes, false,
+            is_long() ? 500 / (of_dst * taps * wide) : 400 / of.instructions);
     const int ahead = of.best();
     for (const int rows : {1, ahead}) {
         const double all = of.held(rows);
         if (all > most_registers) continue;
-        const int blocks = of.blocks(rows);
-        const double taken = of.copied(rows) ? loads : 0;
-        const double moves = is_long()
-                ? (kept() - 1) * of_dst * wide / (of.copied(rows) ? group : 2)
-                : 0;
-        const double by_issue = (instructions + taken + moves
-                                        + (of.copied(rows) ? 14.0 / group : 0))
-                / results / used(columns);
-        const double by_shared = 4
-                * (loads * load_wavefronts
-                        + taken * 2 * std::max(1.0, loaded * bytes / 4.0))
-                / results / used(columns);
-        double cost = of.with_few_warps(
-                overlapped(by_issue, by_shared), rows, is_long());
-        const double ratio = static_cast<double>(p.depth.written)
-                * p.row.written * p.column.written
-                / (static_cast<double>(p.depth.read) * p.row.read
-                        * p.column.read);
-        const double floor = 9.7 * bytes * (m + 1 / ratio);
-        cost = std::max(cost, 0.75 * floor * of.late(rows)) + 0.2 * cost;
+        const double moves = is_long() ? (kept() - 1) * of_dst * wide
+                        / (of.copied(rows) ? of.group : 2)
+                                       : 0;
+        const double groups = of.copied(rows) ? 14.0 / of.group : 0;
         // As many steps as rows of dst are kept: none of these moves then.
         const int whole = ceil_div(kept(), rows) * rows;
         int unroll = std::max(2, rows);
         if (kept() <= 4)
             unroll = all * 1.15 + 6 < static_cast<double>(gpu.registers)
-                                    / (block.threads * blocks)
+                                    / (block.threads * of.blocks(rows))
                     ? whole
                     : rows;
-        else if (kept() > 8 && instructions * kept() < 3600)
+        else if (kept() > 8 && of.instructions * kept() < 3600)
             unroll = whole;
-        unroll = of.copied(rows) ? kept() <= 4 ? kept() : group
+        unroll = of.copied(rows) ? kept() <= 4 ? kept() : of.group
                                  : ceil_div(unroll, rows) * rows;
-        work_cut cut {};
-        cut.vector = vector;
-        cut.columns = columns;
-        cut.copies = of.copied(rows);
-        cut.ahead = cut.copies ? ceil_div(rows, unroll) : rows;
-        cut.unroll = unroll;
-        cut.unchecked = unroll > 1 || instructions < 260;
-        cut.lanes = nxc ? block.lanes : 1;
-        cut.threads = block.threads;
-        cut.blocks = blocks;
-        tiles.push_back({cost, {p, cut}});
+        tiles.push_back({of.cost(rows, moves + groups),
+                {p, of.cut(vector, columns, rows, unroll)}});
         if (ahead == 1) break;
     }
 }
@@ -308,8 +260,7 @@ std::optional<choice> staged_rows_choice(const tile_estimator &e) {
     const double instructions
             = p.column.taps * e.wide + copies + 1.2 * loads + 2.5;
     const double floor = 9.7 * e.bytes * 2;
-    return choice {std::max(instructions, 0.75 * floor) + 0.2 * instructions,
-            {p, best}};
+    return choice {beside_memory(instructions, floor), {p, best}};
 }
 
 } // namespace
