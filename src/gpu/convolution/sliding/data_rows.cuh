@@ -24,69 +24,73 @@ __device__ void stage_long_rows_weights(sum<s.of.type> *to,
     }
 }
 
+/// A row of taps that pass by, some at a time. What is read and its column are given for the
+/// tile's first result, whose neighbours' sums follow; taps' weights are `lanes` apart.
+template <const kernel_specification &s, typename Sum>
+__device__ __forceinline__ void add_taps(const storage<s.of.type> *from,
+        int column, const sum<s.of.type> *by, const Sum &sum_of) {
+    constexpr problem_specification p = s.of;
+    constexpr work_cut cut = s.cut;
+    constexpr const row_table &table = geometry_for<s, data_geometry>::g.read;
+    constexpr int vector = table.columns.vector;
+    constexpr element type_of_sums
+            = p.type == element::f64 ? element::f64 : element::f32;
+    // In NCX zeros follow the weights of a row.
+    constexpr int each = p.channels_last ? 1 : 16 / sum_bytes_of(p.type);
+    // Of a chunk, from the vector with what its last tap meets.
+    constexpr int low = p.column.base - (cut.chunk - 1);
+    constexpr int unit = floor_div(low, vector) * vector;
+    constexpr int past = low - unit;
+    constexpr int count = ceil_div(past + cut.columns + cut.chunk - 1, vector);
+#pragma unroll 1
+    for (int k = 0; k < p.column.taps; k += cut.chunk) {
+        jit::elements<p.type, vector> loaded[count];
+        const int first = column + unit - k;
+        const bool inside = !p.channels_last && first >= 0
+                && first + count * vector <= p.column.read;
+        const auto load = [&](bool all) {
+#pragma unroll
+            for (int i = 0; i < count; ++i)
+                load_into(loaded[i],
+                        from + (unit - k + i * vector) * table.from.column,
+                        all
+                                || static_cast<unsigned>(first + i * vector)
+                                        < static_cast<unsigned>(p.column.read));
+        };
+        if (inside)
+            load(true);
+        else
+            load(false);
+#pragma unroll
+        for (int e = 0; e < cut.chunk; e += each) {
+            jit::elements<type_of_sums, each> some;
+            load_into(some, by + (k + e) * cut.lanes,
+                    !p.channels_last || k + e < p.column.taps);
+#pragma unroll
+            for (int i = 0; i < each; ++i)
+#pragma unroll
+                for (int j = 0; j < cut.columns; ++j) {
+                    const int x = past + cut.chunk - 1 - e - i + j;
+                    sum_of(j) = multiply_add(
+                            loaded[x / vector][x % vector], some[i], sum_of(j));
+                }
+        }
+    }
+}
+
 /// A thread's rows of results, by a long window of one row. What it reads and where it writes
-/// lie in shared memory, and the taps pass by, some at a time.
+/// lie in shared memory.
 template <const kernel_specification &s>
 __device__ void long_rows_of_thread(
         data_walk<s> &t, const sum<s.of.type> *weights) {
-    constexpr problem_specification p = s.of;
-    constexpr work_cut cut = s.cut;
-    constexpr const data_geometry &g = geometry_for<s, data_geometry>::g;
-    using type = storage<p.type>;
-    using sum_type = sum<p.type>;
-    using vector = jit::elements<p.type, g.read.columns.vector>;
-    constexpr element type_of_sums
-            = p.type == element::f64 ? element::f64 : element::f32;
-    constexpr int each = 16 / sum_bytes_of(p.type);
-    using weights_vector = jit::elements<type_of_sums, each>;
-    // Of a chunk, from the vector with what its last tap meets.
-    constexpr int low = p.column.base - (cut.chunk - 1);
-    constexpr int unit
-            = floor_div(low, g.read.columns.vector) * g.read.columns.vector;
-    constexpr int past = low - unit;
-    constexpr int count = ceil_div(
-            past + cut.columns + cut.chunk - 1, g.read.columns.vector);
 #pragma unroll 1
     for (int row = t.first_row; row < t.last_row; ++row) {
         t.move_up(1);
-        int column = t.first_column + unit;
-        const type *from = t.read + row * g.read.from.row + unit;
-        const sum_type *by = weights;
-#pragma unroll 1
-        for (int k = 0; k < p.column.taps; k += cut.chunk) {
-            vector loaded[count];
-            if (column >= 0
-                    && column + count * g.read.columns.vector
-                            <= p.column.read) {
-#pragma unroll
-                for (int i = 0; i < count; ++i)
-                    loaded[i] = vector::load(from + i * g.read.columns.vector);
-            } else {
-#pragma unroll
-                for (int i = 0; i < count; ++i)
-                    load_into(loaded[i], from + i * g.read.columns.vector,
-                            static_cast<unsigned>(
-                                    column + i * g.read.columns.vector)
-                                    < static_cast<unsigned>(p.column.read));
-            }
-#pragma unroll
-            for (int e = 0; e < cut.chunk; e += each) {
-                const auto some = weights_vector::load(by + e);
-#pragma unroll
-                for (int i = 0; i < each; ++i)
-#pragma unroll
-                    for (int j = 0; j < cut.columns; ++j) {
-                        const int x = past + cut.chunk - 1 - e - i + j;
-                        t.open[0][0][j][0] = multiply_add(
-                                loaded[x / g.read.columns.vector]
-                                      [x % g.read.columns.vector],
-                                some[i], t.open[0][0][j][0]);
-                    }
-            }
-            column -= cut.chunk;
-            from -= cut.chunk;
-            by += cut.chunk;
-        }
+        add_taps<s>(
+                t.read + row * t.g.read.from.row, t.first_column,
+                weights, [&](int j) -> sum<s.of.type> & {
+                    return t.open[0][0][j][0];
+                });
         t.write_row(0, row, 0, false);
     }
 }
@@ -159,28 +163,8 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
             const type *const at = from + z / p.depth.up * p.read.depth
                     + y / p.row.up * p.read.row;
             if constexpr (cut.chunk > 0) {
-#pragma unroll 1
-                for (int k = 0; k < p.column.taps; k += cut.chunk) {
-                    constexpr int count = cut.columns + cut.chunk - 1;
-                    const int low = p.column.base - k - (cut.chunk - 1);
-                    jit::elements<p.type, 1> some[count];
-#pragma unroll
-                    for (int i = 0; i < count; ++i)
-                        load_into(some[i], at + (low + i) * p.read.column,
-                                static_cast<unsigned>(first_column + low + i)
-                                        < static_cast<unsigned>(p.column.read));
-#pragma unroll
-                    for (int e = 0; e < cut.chunk; ++e) {
-                        const sum_type weight = k + e < p.column.taps
-                                ? by[(k + e) * cut.lanes]
-                                : sum_type(0);
-#pragma unroll
-                        for (int j = 0; j < cut.columns; ++j)
-                            totals[j] = multiply_add(
-                                    some[cut.chunk - 1 - e + j][0], weight,
-                                    totals[j]);
-                    }
-                }
+                add_taps<s>(at, first_column, by,
+                        [&](int j) -> sum_type & { return totals[j]; });
                 continue;
             }
             jit::elements<p.type, columns.vector> loaded[p.multiplier]
