@@ -19,15 +19,15 @@ struct chosen {
     int64_t dynamic_bytes;
 };
 
-template <typename Specification>
-std::vector<chosen> first_of(
-        const std::vector<choice<Specification>> &choices) {
+std::vector<chosen> first_of(const problem_specification &form,
+        const gpu::gpu_facts &facts, bool weights) {
+    const auto choices = weights ? weights_choices(form, facts)
+                                 : data_choices(form, facts);
     if (choices.empty()) return {};
-    const Specification &s = choices.front().specification;
-    int64_t bytes = 0;
-    if constexpr (requires { geometry_of(s).shared_bytes; })
-        bytes = geometry_of(s).shared_bytes;
-    return {{text_of(s), s.cut.threads, bytes}};
+    const kernel_specification &s = choices.front().specification;
+    return {{text_of(s), s.cut.threads,
+            weights ? weights_geometry::of(s).shared_bytes
+                    : data_geometry::of(s).shared_bytes}};
 }
 
 TEST(sliding_compile, first_choices_fit_every_generation) {
@@ -47,9 +47,7 @@ TEST(sliding_compile, first_choices_fit_every_generation) {
         if (forms.empty()) continue;
         const bool weights
                 = p.direction == convolution_direction::backward_weights;
-        const auto first = weights
-                ? first_of(weights_choices(forms[0], of.facts))
-                : first_of(data_choices(forms[0], of.facts));
+        const auto first = first_of(forms[0], of.facts, weights);
         if (first.empty()) continue;
         ++compiled;
         SCOPED_TRACE(std::to_string(of.architecture) + "\n"

@@ -26,9 +26,7 @@ struct job {
     detail::fused_convolution problem;
     int alignment;
     std::string specification;
-    std::string described;
     bool of_weights;
-    weights_specification weights;
 };
 
 std::string numbered(const std::string &text, size_t number) {
@@ -65,8 +63,9 @@ std::string source_of(const std::vector<job> &jobs) {
                   "*others, bool descending) {\n"
                   "using namespace gradnn::gpu::sliding;\n"
                   "using type = storage<"
-               << s << ".of.type>;\nconstexpr auto g = geometry_of(" << s
-               << ");\n";
+               << s << ".of.type>;\nconstexpr auto g = "
+               << (jobs[i].of_weights ? "weights" : "data") << "_geometry::of("
+               << s << ");\n";
         if (jobs[i].of_weights)
             source << "std::vector<sum<" << s << ".of.type>> parts(" << s
                    << ".cut.parts * size_t(" << s << ".of.channels * " << s
@@ -128,15 +127,15 @@ std::vector<job> random_jobs(random_source &random, size_t count) {
                 for (auto each : weights_choices(cut_for(form), h100)) {
                     // As plans do where tensors begin anywhere.
                     each.specification.of.alignment = form.alignment;
-                    if (!geometry_of(each.specification).fits) continue;
+                    if (!weights_geometry::of(each.specification).fits)
+                        continue;
                     made.push_back({problem, form.alignment,
-                            text_of(each.specification), "", true,
-                            each.specification});
+                            text_of(each.specification), true});
                 }
             else
                 for (const auto &each : data_choices(form, h100))
                     made.push_back({problem, form.alignment,
-                            text_of(each.specification), "", false, {}});
+                            text_of(each.specification), false});
             if (made.empty()) continue;
             jobs.push_back(random.pick(made));
         }

@@ -77,19 +77,58 @@ std::vector<int> tile_estimator::channel_vectors(const pitches &of) const {
     return vectors;
 }
 
-int rows_ahead::blocks(int ahead) const {
+bool is_unlike(const std::vector<choice> &chosen, const work_cut &cut) {
+    const auto same = std::ranges::count_if(chosen, [&](const choice &other) {
+        const work_cut &taken = other.specification.cut;
+        return taken.vector == cut.vector && taken.depths == cut.depths
+                && taken.staged == cut.staged
+                && taken.row_by_row == cut.row_by_row
+                && (taken.ahead > 1) == (cut.ahead > 1);
+    });
+    return same < (chosen.size() < 3 ? 1 : 2);
+}
+
+row_read tile_estimator::reads(int columns, int channels) const {
+    const int up = p.column.up, step = p.column.step;
+    const int span = (p.column.taps - 1) * column_gap;
+    const double entered = static_cast<double>(columns) * step / up;
+    double met = static_cast<double>((columns - 1) * step + 1 + span) / up;
+    if (up > 1) met = static_cast<double>(columns + span) / up;
+    if (p.channels_last) {
+        const int loaded
+                = vector_of_channels(bytes, p.alignment, channels, p.read);
+        return {met, entered, loaded, channels / loaded,
+                std::max(1.0, loaded * bytes * 32 / 128.0)};
+    }
+    const bool one = columns >= width;
+    const int loaded = vector_along(bytes, p.alignment, p.column.read, p.read,
+            one ? 0 : static_cast<int>(entered));
+    if (one) met = std::min(met, static_cast<double>(p.column.read));
+    return {met, entered, loaded, channels,
+            std::max({1.0, entered * bytes * 32 / 128,
+                    loaded * bytes * 32 / 128.0})};
+}
+
+void walk_estimate::may_copy_groups(int copy_bytes, bool few_pay, double rows) {
+    may_copy = copy_bytes >= (few_pay || instructions < 24 * loads ? 8 : 4);
+    group = std::clamp(
+            static_cast<int>(rows), 1, std::clamp(e.p.row.written / 24, 1, 8));
+}
+
+int walk_estimate::blocks(int ahead) const {
+    const gpu_facts &gpu = e.gpu;
     const int rounded = std::clamp(
             ceil_div(static_cast<int>(held(ahead)), 8) * 8, 32, 255);
     const double copies = copied(ahead)
-            ? 4 * raw * (ahead + group) * threads + block_bytes
+            ? 4 * raw * (ahead + group) * block.threads + block_bytes
             : 1024;
     return std::max(1,
-            std::min({gpu.threads / threads,
-                    gpu.registers / (threads * rounded),
+            std::min({gpu.threads / block.threads,
+                    gpu.registers / (block.threads * rounded),
                     static_cast<int>(gpu.shared_bytes * share / copies)}));
 }
 
-int rows_ahead::best() const {
+int walk_estimate::best() const {
     int ahead = 1;
     for (const int more : {2, 4, 8}) {
         if (in_flight(ahead) >= (may_copy ? 24000 : 12000) || held(more) > 214
@@ -102,17 +141,35 @@ int rows_ahead::best() const {
     return ahead;
 }
 
-double rows_ahead::late(int ahead) const {
+double walk_estimate::cost(int ahead, double beside, bool staged) const {
+    // Copies are written to shared memory and read there.
+    const double taken = copied(ahead) ? loads : 0;
+    double cost = overlapped((instructions + taken + beside) / results,
+            4 * (wavefronts + taken * 2 * std::max(1.0, loaded_bytes / 4))
+                    / results);
+    cost *= 1 + std::max(0.0, 12 - warps(ahead)) * 0.05;
+    if (is_long) cost *= 1 + std::max(0.0, 16 - warps(ahead)) * 0.04;
+    // Loads to registers are waited for together.
     const double together = copied(ahead)
             ? 1.0
             : 1 + 0.1 * std::clamp(2 - in_flight(1) / 12000, 0.0, 1.0);
-    return std::clamp(9000 / in_flight(ahead), 1.0, 2.5) * together;
+    return beside_memory(cost, floor, staged,
+            std::clamp(9000 / in_flight(ahead), 1.0, 2.5) * together);
 }
 
-double rows_ahead::with_few_warps(double cost, int ahead, bool moves) const {
-    cost *= 1 + std::max(0.0, 12 - warps(ahead)) * 0.05;
-    if (moves) cost *= 1 + std::max(0.0, 16 - warps(ahead)) * 0.04;
-    return cost;
+work_cut walk_estimate::cut(
+        int vector, int columns, int ahead, int unroll) const {
+    work_cut cut {};
+    cut.vector = vector;
+    cut.columns = columns;
+    cut.copies = copied(ahead);
+    cut.ahead = cut.copies ? ceil_div(ahead, unroll) : ahead;
+    cut.unroll = unroll;
+    cut.unchecked = unroll > 1 || instructions < 260;
+    cut.lanes = block.lanes;
+    cut.threads = block.threads;
+    cut.blocks = blocks(ahead);
+    return cut;
 }
 
 } // namespace gradnn::gpu::sliding

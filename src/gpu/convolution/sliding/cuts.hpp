@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "gpu/convolution/sliding/data_specification.hpp"
-#include "gpu/convolution/sliding/weights_specification.hpp"
+#include "gpu/convolution/sliding/data_geometry.hpp"
+#include "gpu/convolution/sliding/weights_geometry.hpp"
 #include "gpu/runtime/multiprocessor.hpp"
 #include "kernel/fused_problem.hpp"
 
@@ -26,21 +26,20 @@ std::vector<problem_specification> specifications_of(
         std::string &refusal);
 
 /// The text of the header that a kernel is compiled with.
-std::string text_of(const data_specification &);
-std::string text_of(const weights_specification &);
+std::string text_of(const kernel_specification &);
 
-/// A specification with its estimated cost, which compares those of one problem.
-template <typename Specification>
+/// A specification with its estimated cost, which compares those of one problem: of a result,
+/// or of a column of dst, in instructions.
 struct choice {
     double cost;
-    Specification specification;
+    kernel_specification specification;
 };
 
 /// The specifications that are expected to be fastest, best first; empty where the kernel
 /// has no way to cut the problem.
-std::vector<choice<data_specification>> data_choices(
+std::vector<choice> data_choices(
         const problem_specification &, const gpu_facts &);
-std::vector<choice<weights_specification>> weights_choices(
+std::vector<choice> weights_choices(
         const problem_specification &, const gpu_facts &);
 
 /// Terms that a thread adds to a sum, at most.
@@ -53,12 +52,12 @@ struct block_shape {
     int lanes, threads;
 };
 
-/// A tile of a thread with its estimated cost, of a result or of a column of dst in
-/// instructions, before strips are cut.
-template <typename Cut>
-struct tile {
-    double cost;
-    Cut cut;
+/// What a thread reads of a row, for its columns.
+struct row_read {
+    double met, entered; ///< columns, and those that are not its neighbour's
+    int loaded; ///< elements at a time, of each of so many pieces
+    int pieces;
+    double wavefronts; ///< of a warp's load
 };
 
 /// What estimates are made of.
@@ -72,6 +71,7 @@ struct tile_estimator {
     const int column_step = column_step_of(p), ///< between a thread's columns
             column_gap = column_step > 1 ? 1 : std::abs(p.column.dilation),
               width = ceil_div(p.column.written, column_step);
+    std::vector<choice> tiles = {}; ///< before strips are cut
 
     /// How much of its columns a tile of so many has on average.
     double used(int columns) const {
@@ -88,13 +88,32 @@ struct tile_estimator {
     std::vector<int> row_columns() const;
     /// NXC: vectors of channels of a thread to try, by which one of its tensors is moved.
     std::vector<int> channel_vectors(const pitches &of) const;
+    /// Of so many columns of a vector's channels, or of as many planes.
+    row_read reads(int columns, int channels) const;
+    /// Of rows that a thread reads, keeps and adds up, without those on their way.
+    double registers_of(double sums, int vector, double row_elements) const {
+        return (sums + taps * p.multiplier * vector
+                       + row_elements * (bytes == 2 ? 1.0 : 0.6))
+                * wide
+                + 30;
+    }
+    /// Instructions of so many loads and of what they convert.
+    double loading(double loads, double elements) const {
+        return loads * 1.5 + elements * (bytes == 2 ? 1.0 : 0.3 * wide);
+    }
+    /// What is read for an element that is written, of one channel.
+    double read_share() const {
+        return static_cast<double>(p.depth.read) * p.row.read * p.column.read
+                / (static_cast<double>(p.depth.written) * p.row.written
+                        * p.column.written);
+    }
 };
 
-using data_tile = tile<data_cut>;
+/// Whether few of these, or none, are like a cut.
+bool is_unlike(const std::vector<choice> &, const work_cut &);
 
 struct data_estimator : tile_estimator {
     const row_walk walk = row_walk::of(p.row);
-    std::vector<data_tile> tiles = {};
 
     /// Results, or what is read, that follow one another without gaps, so that planes may be
     /// staged.
@@ -124,19 +143,38 @@ struct data_estimator : tile_estimator {
             staging staged);
 };
 
-/// What a thread takes that has rows on their way: so many of them, or groups that are copied
-/// to shared memory.
-struct rows_ahead {
-    const gpu_facts &gpu;
-    int threads; ///< of a block
-    double registers; ///< without rows, and those of a row
-    double raw;
-    double instructions, bytes; ///< of a step
-    bool may_copy;
-    int group; ///< rows of a group
+/// What instructions and wavefronts of shared memory take, which hide most of one another.
+inline double overlapped(double by_issue, double by_shared) {
+    return std::max(by_issue, by_shared) + 0.2 * std::min(by_issue, by_shared);
+}
+
+/// What so much takes beside memory, which takes `floor`. What is staged first hides less.
+inline double beside_memory(
+        double cost, double floor, bool staged = false, double late = 1) {
+    return std::max(cost, 0.75 * floor * late)
+            + (staged ? 0.65 * cost - 0.25 * floor : 0.2 * cost);
+}
+
+/// The steps of a thread that has rows on their way: so many of them, or groups that are
+/// copied to shared memory.
+struct walk_estimate {
+    const tile_estimator &e;
+    block_shape block;
     double block_bytes,
             share; ///< of shared memory: others of a block, to be had
+    bool is_long; ///< sums that move follow their products
 
+    double registers = 0, raw = 0; ///< without rows; those of a row
+    double instructions = 0, bytes = 0, loads = 0, wavefronts = 0; ///< a step's
+    double loaded_bytes = 0; ///< of a load
+    double results = 0; ///< of a step, those inside
+    double floor = 0; ///< what memory takes for a result, in instructions
+    bool may_copy = false;
+    int group = 1; ///< rows of a group
+
+    /// The smallest copy is of so many bytes; a small one costs as many instructions as a
+    /// large one. Groups have so many rows if the walk is long enough.
+    void may_copy_groups(int copy_bytes, bool few_pay, double rows);
     bool copied(int ahead) const { return may_copy && ahead > 1; }
     double held(int ahead) const {
         return registers + raw * (copied(ahead) ? 0.3 : ahead)
@@ -144,25 +182,18 @@ struct rows_ahead {
     }
     /// That a multiprocessor holds.
     int blocks(int ahead) const;
-    double warps(int ahead) const { return blocks(ahead) * threads / 32.0; }
+    double warps(int ahead) const {
+        return blocks(ahead) * block.threads / 32.0;
+    }
     double in_flight(int ahead) const { // bytes
         return ahead * warps(ahead) * 32 * bytes;
     }
     /// So that the steps of a multiprocessor's warps outlast memory.
     int best() const;
-    /// How many times as long as with enough on their way; loads to registers are waited for
-    /// together.
-    double late(int ahead) const;
-    /// What costs so much with enough warps; where sums move, which follows their products,
-    /// enough are more.
-    double with_few_warps(double cost, int ahead, bool moves) const;
+    /// Of a result, with so many instructions of a step beside those that are counted.
+    double cost(int ahead, double beside, bool staged = false) const;
+    work_cut cut(int vector, int columns, int ahead, int unroll) const;
 };
-
-/// What a tile takes by instructions and by wavefronts of shared memory, which hide most of
-/// one another.
-inline double overlapped(double by_issue, double by_shared) {
-    return std::max(by_issue, by_shared) + 0.2 * std::min(by_issue, by_shared);
-}
 
 /// What so many waves of blocks take: up to some they are waited for as a whole, then the last
 /// one for a part.

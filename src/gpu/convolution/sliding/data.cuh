@@ -21,14 +21,14 @@
 namespace gradnn::gpu::sliding {
 
 /// A thread's tile in tensors as they lie.
-template <const data_specification &s>
+template <const kernel_specification &s>
 __device__ void data_of_thread(const storage<s.of.type> *read,
         const storage<s.of.type> *weights, storage<s.of.type> *written,
         const fused_places &others) {
     using walk_type = data_walk<s>;
     constexpr problem_specification p = s.of;
-    constexpr data_cut cut = s.cut;
-    constexpr data_geometry g = walk_type::g;
+    constexpr work_cut cut = s.cut;
+    constexpr const data_geometry &g = geometry_for<s, data_geometry>::g;
     walk_type t;
     const unsigned thread = threadIdx.x;
     const unsigned channel_block = blockIdx.x % g.channel_blocks;
@@ -79,9 +79,6 @@ __device__ void data_of_thread(const storage<s.of.type> *read,
     t.first_row = strip * cut.strip;
     t.last_row = least(t.first_row + cut.strip,
             (p.row.written - t.in_class + g.walk.classes - 1) / g.walk.classes);
-    t.depth_pitch = p.read.depth;
-    t.row_pitch = p.read.row;
-    t.column_pitch = p.read.column;
     t.read_from = read;
     t.read = read + t.image * p.read.image
             + static_cast<long long>(t.channel) * p.multiplier * p.read.channel
@@ -94,15 +91,15 @@ __device__ void data_of_thread(const storage<s.of.type> *read,
 }
 
 /// A block's planes, whose results lie in shared memory until all are there.
-template <const data_specification &s>
+template <const kernel_specification &s>
 __device__ void data_of_planes(const storage<s.of.type> *read,
         const storage<s.of.type> *weights, storage<s.of.type> *written,
         const fused_places &others) {
     using walk_type = data_walk<s>;
     using type = storage<s.of.type>;
     constexpr problem_specification p = s.of;
-    constexpr data_cut cut = s.cut;
-    constexpr data_geometry g = walk_type::g;
+    constexpr work_cut cut = s.cut;
+    constexpr const data_geometry &g = geometry_for<s, data_geometry>::g;
     constexpr int vector = 16 / bytes_of(p.type);
     constexpr int plane = p.row.written * p.column.written;
     const unsigned thread = threadIdx.x;
@@ -160,19 +157,13 @@ __device__ void data_of_planes(const storage<s.of.type> *read,
                 (p.row.written - in_class + g.walk.classes - 1)
                         / g.walk.classes);
         t.read_from = read;
-        t.column_pitch = 1;
-        if constexpr (walk_type::staged_read) {
-            t.row_pitch = p.column.read;
-            t.depth_pitch = static_cast<long long>(p.row.read) * p.column.read;
+        if constexpr (walk_type::staged_read)
             t.read = shared_read + before + of_block * g.read_elements;
-        } else {
-            t.row_pitch = p.read.row;
-            t.depth_pitch = p.read.depth;
+        else
             t.read = read + t.image * p.read.image
                     + static_cast<long long>(t.channel) * p.multiplier
                             * p.read.channel;
-        }
-        t.read += t.read_depth * t.depth_pitch + t.read_column;
+        t.read += t.read_depth * g.read.from.depth + t.read_column;
         t.written = results + of_block * g.unit_elements
                 + (in_class - band) * p.column.written + t.first_column;
         if constexpr (cut.volumes) t.written += t.first_depth * plane;
@@ -187,7 +178,7 @@ __device__ void data_of_planes(const storage<s.of.type> *read,
 }
 
 /// By the form that the specification says.
-template <const data_specification &s>
+template <const kernel_specification &s>
 __device__ void slide_data(const storage<s.of.type> *read,
         const storage<s.of.type> *weights, storage<s.of.type> *written,
         const fused_places &others) {

@@ -1,17 +1,17 @@
 // Results of data that are NaN, again from the definition (data.cuh).
 #pragma once
 
-#include "gpu/convolution/sliding/data_specification.hpp"
+#include "gpu/convolution/sliding/data_geometry.hpp"
 #include "gpu/convolution/sliding/device.cuh"
 
 namespace gradnn::gpu::sliding {
 
 /// From a column of a tile to the next one, and from a depth to the next, where results go.
-template <const data_specification &s>
+template <const kernel_specification &s>
 __device__ constexpr long long result_column() {
     return s.cut.staged != staging::none ? 1 : s.of.written.column;
 }
-template <const data_specification &s>
+template <const kernel_specification &s>
 __device__ constexpr long long result_depth() {
     return s.cut.staged != staging::none
             ? static_cast<long long>(s.cut.band) * s.of.column.written
@@ -20,7 +20,7 @@ __device__ constexpr long long result_depth() {
 
 /// Results to their places; those in shared memory meet the ops behind the problem when they
 /// leave it.
-template <const data_specification &s, int count>
+template <const kernel_specification &s, int count>
 __device__ __forceinline__ void store_results(storage<s.of.type> *to,
         const sum<s.of.type> (&values)[count], const fused_places &others) {
     const auto made = jit::elements<s.of.type, count>::of(values);
@@ -31,14 +31,14 @@ __device__ __forceinline__ void store_results(storage<s.of.type> *to,
 }
 
 /// A row of a tile again, over nothing but the terms of the formula.
-template <const data_specification &s>
+template <const kernel_specification &s>
 __device__ __noinline__ void write_again(const storage<s.of.type> *read,
         const storage<s.of.type> *weights, storage<s.of.type> *at, int image,
         int first_channel, int first_depth, int row, int first_column,
         fused_places others) {
     constexpr problem_specification p = s.of;
-    constexpr data_cut cut = s.cut;
-    constexpr int column_step = geometry_of(s).column_step;
+    constexpr work_cut cut = s.cut;
+    constexpr int column_step = column_step_of(p);
 #pragma unroll 1
     for (int e = 0; e < cut.depths * cut.columns * cut.vector; ++e) {
         const int channel = first_channel + e % cut.vector;

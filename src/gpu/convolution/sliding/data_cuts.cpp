@@ -10,8 +10,8 @@ namespace gradnn::gpu::sliding {
 namespace {
 
 /// Planes, bands and strips of a block whose results lie in shared memory.
-std::optional<data_cut> staged_cut(
-        const data_estimator &e, data_cut cut, double beside_rows) {
+std::optional<work_cut> staged_cut(
+        const data_estimator &e, work_cut cut, double beside_rows) {
     const problem_specification &p = e.p;
     const row_walk &walk = e.walk;
     const bool all = cut.staged == staging::all;
@@ -36,7 +36,7 @@ std::optional<data_cut> staged_cut(
                                                  * p.column.written * e.bytes)
             + read;
     double least_cost = HUGE_VAL;
-    std::optional<data_cut> best;
+    std::optional<work_cut> best;
     const int held = cut.blocks;
     for (const int blocks : {held, std::max(2, held - 1), std::max(1, held / 2),
                  std::min(3, held), std::min(2, held)}) {
@@ -120,11 +120,11 @@ std::optional<data_cut> staged_cut(
 }
 
 /// The rest of a tile's cut, or nothing.
-std::optional<data_cut> finished(const data_estimator &e, data_cut cut) {
+std::optional<work_cut> finished(const data_estimator &e, work_cut cut) {
     const problem_specification &p = e.p;
     const double over = static_cast<double>(e.walk.reach) / p.row.up;
     const double beside = 1.5 + e.taps / 24.0;
-    std::optional<data_cut> made;
+    std::optional<work_cut> made;
     if (cut.staged != staging::none) {
         made = staged_cut(e, cut, beside);
     } else {
@@ -148,7 +148,7 @@ std::optional<data_cut> finished(const data_estimator &e, data_cut cut) {
         made = cut;
     }
     if (!made) return {};
-    const data_geometry g = geometry_of(data_specification {p, *made});
+    const data_geometry g = data_geometry::of({p, *made});
     if (!g.fits || g.shared_bytes > e.gpu.block_shared_bytes) return {};
     return made;
 }
@@ -208,7 +208,7 @@ void add_long_rows(data_estimator &e) {
         const double cost = overlapped(
                 instructions / columns / used, 4 * wavefronts / columns / used);
         const double floor = 9.7 * e.bytes * 2;
-        data_cut cut {};
+        work_cut cut {};
         cut.vector = cut.depths = cut.ahead = cut.unroll = cut.lanes = 1;
         cut.columns = columns;
         cut.threads = 128;
@@ -217,18 +217,15 @@ void add_long_rows(data_estimator &e) {
         cut.staged = staging::all;
         cut.row_by_row = true;
         cut.chunk = chunk;
-        e.tiles.push_back(
-                {std::max(cost, 0.75 * floor) + 0.65 * cost - 0.25 * floor,
-                        cut});
+        e.tiles.push_back({beside_memory(cost, floor, true), {p, cut}});
     }
-    std::ranges::stable_sort(e.tiles, {}, &data_tile::cost);
+    std::ranges::stable_sort(e.tiles, {}, &choice::cost);
 }
 
 /// Windows that leave no room in registers for all taps.
-std::vector<choice<data_specification>> row_by_row_choices(
-        const data_estimator &e) {
+std::vector<choice> row_by_row_choices(const data_estimator &e) {
     const problem_specification &p = e.p;
-    std::vector<choice<data_specification>> made;
+    std::vector<choice> made;
     if (p.column.taps > 64) return made;
     for (const int columns : e.row_columns()) {
         if (columns % p.column.up) continue;
@@ -246,7 +243,7 @@ std::vector<choice<data_specification>> row_by_row_choices(
         const int registers
                 = (columns + loaded) * e.wide + loaded * e.bytes / 8 + 48;
         if (registers > 230) continue;
-        data_cut cut {};
+        work_cut cut {};
         cut.vector = cut.depths = cut.planes = cut.strip = cut.ahead
                 = cut.unroll = 1;
         cut.columns = columns;
@@ -271,7 +268,7 @@ std::vector<choice<data_specification>> row_by_row_choices(
                 std::min<int64_t>(e.blocks_of(cut.threads, registers),
                         e.gpu.shared_bytes / (shared + 1024)),
                 1, e.gpu.threads / cut.threads));
-        if (geometry_of(data_specification {p, cut}).fits)
+        if (data_geometry::of({p, cut}).fits)
             made.push_back(
                     {static_cast<double>(met + columns) / columns, {p, cut}});
     }
@@ -280,45 +277,33 @@ std::vector<choice<data_specification>> row_by_row_choices(
 
 } // namespace
 
-std::vector<choice<data_specification>> data_choices(
+std::vector<choice> data_choices(
         const problem_specification &p, const gpu_facts &gpu) {
     data_estimator e {{p, gpu}};
     e.add_tiles();
     add_long_rows(e);
     constexpr size_t most_tried = 40;
-    std::vector<data_tile> done;
-    for (const data_tile &each : e.tiles) {
+    std::vector<choice> done;
+    for (const choice &each : e.tiles) {
         if (done.size() >= most_tried
                 || (!done.empty() && each.cost > 1.9 * done[0].cost))
             break;
-        const std::optional<data_cut> cut = finished(e, each.cut);
+        const auto cut = finished(e, each.specification.cut);
         if (!cut) continue;
         double cost = each.cost;
         if (cut->staged == staging::all) {
-            const data_geometry g = geometry_of(data_specification {p, *cut});
+            const data_geometry g = data_geometry::of({p, *cut});
             const double warps = ceil_div(g.items, 32) * cut->blocks;
             cost *= 1 + std::max(0.0, 12 - warps) * 0.04;
         }
-        done.push_back({cost, *cut});
+        done.push_back({cost, {p, *cut}});
     }
     if (done.empty()) return row_by_row_choices(e);
-    std::ranges::stable_sort(done, {}, &data_tile::cost);
-    // The best, each unlike those before it.
-    std::vector<choice<data_specification>> chosen;
-    const auto alike = [](const data_cut &a, const data_cut &b) {
-        return a.vector == b.vector && a.depths == b.depths
-                && a.staged == b.staged && a.row_by_row == b.row_by_row
-                && (a.ahead > 1) == (b.ahead > 1);
-    };
-    for (const data_tile &each : done) {
-        const auto same = std::count_if(
-                chosen.begin(), chosen.end(), [&](const auto &other) {
-                    return alike(other.specification.cut, each.cut);
-                });
-        if (same >= (chosen.size() < 3 ? 1 : 2)) continue;
-        chosen.push_back({each.cost, {p, each.cut}});
-        if (chosen.size() == 5) break;
-    }
+    std::ranges::stable_sort(done, {}, &choice::cost);
+    std::vector<choice> chosen;
+    for (const choice &each : done)
+        if (chosen.size() < 5 && is_unlike(chosen, each.specification.cut))
+            chosen.push_back(each);
     return chosen;
 }
 

@@ -9,11 +9,11 @@
 namespace gradnn::gpu::sliding {
 
 /// The weights of a block's planes, zeros after their last taps.
-template <const data_specification &s>
+template <const kernel_specification &s>
 __device__ void stage_long_rows_weights(sum<s.of.type> *to,
         const storage<s.of.type> *weights, unsigned first_unit, int units) {
     constexpr problem_specification p = s.of;
-    constexpr data_geometry g = geometry_of(s);
+    constexpr const data_geometry &g = geometry_for<s, data_geometry>::g;
     for (int i = threadIdx.x; i < units * g.weights_pitch; i += s.cut.threads) {
         const int k = i % g.weights_pitch;
         const unsigned channel = (first_unit + i / g.weights_pitch)
@@ -24,76 +24,85 @@ __device__ void stage_long_rows_weights(sum<s.of.type> *to,
     }
 }
 
-/// A thread's rows of results, by a long window of one row. What it reads and where it writes
-/// lie in shared memory, and the taps pass by, some at a time.
-template <const data_specification &s>
-__device__ void long_rows_of_thread(
-        data_walk<s> &t, const sum<s.of.type> *weights) {
+/// A row of taps that pass by, some at a time. What is read and its column are given for the
+/// tile's first result, whose neighbours' sums follow; taps' weights are `lanes` apart.
+template <const kernel_specification &s, typename Sum>
+__device__ __forceinline__ void add_taps(const storage<s.of.type> *from,
+        int column, const sum<s.of.type> *by, const Sum &sum_of) {
     constexpr problem_specification p = s.of;
-    constexpr data_cut cut = s.cut;
-    constexpr data_geometry g = geometry_of(s);
-    using type = storage<p.type>;
-    using sum_type = sum<p.type>;
-    using vector = jit::elements<p.type, g.units.vector>;
+    constexpr work_cut cut = s.cut;
+    constexpr const row_table &table = geometry_for<s, data_geometry>::g.read;
+    constexpr int vector = table.columns.vector;
     constexpr element type_of_sums
             = p.type == element::f64 ? element::f64 : element::f32;
-    constexpr int each = 16 / sum_bytes_of(p.type);
-    using weights_vector = jit::elements<type_of_sums, each>;
+    // In NCX zeros follow the weights of a row.
+    constexpr int each = p.channels_last ? 1 : 16 / sum_bytes_of(p.type);
     // Of a chunk, from the vector with what its last tap meets.
     constexpr int low = p.column.base - (cut.chunk - 1);
-    constexpr int unit = floor_div(low, g.units.vector) * g.units.vector;
+    constexpr int unit = floor_div(low, vector) * vector;
     constexpr int past = low - unit;
-    constexpr int count
-            = ceil_div(past + cut.columns + cut.chunk - 1, g.units.vector);
+    constexpr int count = ceil_div(past + cut.columns + cut.chunk - 1, vector);
+#pragma unroll 1
+    for (int k = 0; k < p.column.taps; k += cut.chunk) {
+        jit::elements<p.type, vector> loaded[count];
+        const int first = column + unit - k;
+        const bool inside = !p.channels_last && first >= 0
+                && first + count * vector <= p.column.read;
+        const auto load = [&](bool all) {
+#pragma unroll
+            for (int i = 0; i < count; ++i)
+                load_into(loaded[i],
+                        from + (unit - k + i * vector) * table.from.column,
+                        all
+                                || static_cast<unsigned>(first + i * vector)
+                                        < static_cast<unsigned>(p.column.read));
+        };
+        if (inside)
+            load(true);
+        else
+            load(false);
+#pragma unroll
+        for (int e = 0; e < cut.chunk; e += each) {
+            jit::elements<type_of_sums, each> some;
+            load_into(some, by + (k + e) * cut.lanes,
+                    !p.channels_last || k + e < p.column.taps);
+#pragma unroll
+            for (int i = 0; i < each; ++i)
+#pragma unroll
+                for (int j = 0; j < cut.columns; ++j) {
+                    const int x = past + cut.chunk - 1 - e - i + j;
+                    sum_of(j) = multiply_add(
+                            loaded[x / vector][x % vector], some[i], sum_of(j));
+                }
+        }
+    }
+}
+
+/// A thread's rows of results, by a long window of one row. What it reads and where it writes
+/// lie in shared memory.
+template <const kernel_specification &s>
+__device__ void long_rows_of_thread(
+        data_walk<s> &t, const sum<s.of.type> *weights) {
 #pragma unroll 1
     for (int row = t.first_row; row < t.last_row; ++row) {
         t.move_up(1);
-        int column = t.first_column + unit;
-        const type *from = t.read + row * t.row_pitch + unit;
-        const sum_type *by = weights;
-#pragma unroll 1
-        for (int k = 0; k < p.column.taps; k += cut.chunk) {
-            vector loaded[count];
-            if (column >= 0
-                    && column + count * g.units.vector <= p.column.read) {
-#pragma unroll
-                for (int i = 0; i < count; ++i)
-                    loaded[i] = vector::load(from + i * g.units.vector);
-            } else {
-#pragma unroll
-                for (int i = 0; i < count; ++i)
-                    load_into(loaded[i], from + i * g.units.vector,
-                            static_cast<unsigned>(column + i * g.units.vector)
-                                    < static_cast<unsigned>(p.column.read));
-            }
-#pragma unroll
-            for (int e = 0; e < cut.chunk; e += each) {
-                const auto some = weights_vector::load(by + e);
-#pragma unroll
-                for (int i = 0; i < each; ++i)
-#pragma unroll
-                    for (int j = 0; j < cut.columns; ++j) {
-                        const int x = past + cut.chunk - 1 - e - i + j;
-                        t.open[0][0][j][0] = multiply_add(
-                                loaded[x / g.units.vector][x % g.units.vector],
-                                some[i], t.open[0][0][j][0]);
-                    }
-            }
-            column -= cut.chunk;
-            from -= cut.chunk;
-            by += cut.chunk;
-        }
+        add_taps<s>(
+                t.read + row * t.g.read.from.row, t.first_column,
+                weights, [&](int j) -> sum<s.of.type> & {
+                    return t.open[0][0][j][0];
+                });
         t.write_row(0, row, 0, false);
     }
 }
 
-template <const data_specification &s>
+template <const kernel_specification &s>
 __device__ void data_row_by_row(const storage<s.of.type> *read,
         const storage<s.of.type> *weights, storage<s.of.type> *written,
         const fused_places &others) {
     constexpr problem_specification p = s.of;
-    constexpr data_cut cut = s.cut;
-    static constexpr data_geometry g = geometry_of(s);
+    constexpr work_cut cut = s.cut;
+    constexpr const data_geometry &g = geometry_for<s, data_geometry>::g;
+    constexpr auto &columns = geometry_for<s, data_geometry>::g.read.columns;
     using type = storage<p.type>;
     using sum_type = sum<p.type>;
     constexpr int taps = p.depth.taps * p.row.taps * p.column.taps;
@@ -128,10 +137,10 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
     const int image = rest / p.depth.written;
     const int first_column = first_column_of(tile, cut.columns, g.column_step);
     const int read_column = first_column * p.column.step / p.column.up;
-    bool inside[g.units.count];
+    bool inside[columns.count];
 #pragma unroll
-    for (int unit = 0; unit < g.units.count; ++unit)
-        inside[unit] = g.units.is_inside(unit, read_column, p.column.read);
+    for (int unit = 0; unit < columns.count; ++unit)
+        inside[unit] = columns.is_inside(unit, read_column, p.column.read);
     sum_type totals[cut.columns];
 #pragma unroll
     for (int j = 0; j < cut.columns; ++j)
@@ -154,42 +163,20 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
             const type *const at = from + z / p.depth.up * p.read.depth
                     + y / p.row.up * p.read.row;
             if constexpr (cut.chunk > 0) {
-#pragma unroll 1
-                for (int k = 0; k < p.column.taps; k += cut.chunk) {
-                    constexpr int count = cut.columns + cut.chunk - 1;
-                    const int low = p.column.base - k - (cut.chunk - 1);
-                    jit::elements<p.type, 1> some[count];
-#pragma unroll
-                    for (int i = 0; i < count; ++i)
-                        load_into(some[i], at + (low + i) * p.read.column,
-                                static_cast<unsigned>(first_column + low + i)
-                                        < static_cast<unsigned>(p.column.read));
-#pragma unroll
-                    for (int e = 0; e < cut.chunk; ++e) {
-                        const sum_type weight = k + e < p.column.taps
-                                ? by[(k + e) * cut.lanes]
-                                : sum_type(0);
-#pragma unroll
-                        for (int j = 0; j < cut.columns; ++j)
-                            totals[j] = multiply_add(
-                                    some[cut.chunk - 1 - e + j][0], weight,
-                                    totals[j]);
-                    }
-                }
+                add_taps<s>(at, first_column, by,
+                        [&](int j) -> sum_type & { return totals[j]; });
                 continue;
             }
-            jit::elements<p.type, g.units.vector> loaded[p.multiplier]
-                                                        [g.units.count];
+            jit::elements<p.type, columns.vector> loaded[p.multiplier]
+                                                        [columns.count];
 #pragma unroll
             for (int m = 0; m < p.multiplier; ++m)
 #pragma unroll
-                for (int unit = 0; unit < g.units.count; ++unit)
-                    if (g.units.used[unit])
+                for (int unit = 0; unit < columns.count; ++unit)
+                    if (columns.used[unit])
                         load_into(loaded[m][unit],
                                 at + m * p.read.channel
-                                        + (unit + g.units.first)
-                                                * g.units.vector
-                                                * p.read.column,
+                                        + columns.at[unit] * p.read.column,
                                 inside[unit]);
 #pragma unroll
             for (int kw = 0; kw < p.column.taps; ++kw)
@@ -198,10 +185,10 @@ __device__ void data_row_by_row(const storage<s.of.type> *read,
                     const sum_type weight = by[(m * taps + kw) * cut.lanes];
 #pragma unroll
                     for (int j = 0; j < cut.columns; ++j) {
-                        const int x = g.units.met[kw][j];
+                        const int x = columns.met[kw][j];
                         if (x < 0) continue;
-                        totals[j] = multiply_add(loaded[m][x / g.units.vector]
-                                                       [x % g.units.vector],
+                        totals[j] = multiply_add(loaded[m][x / columns.vector]
+                                                       [x % columns.vector],
                                 weight, totals[j]);
                     }
                 }

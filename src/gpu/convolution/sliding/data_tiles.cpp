@@ -25,29 +25,15 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
         int depths, staging staged) {
     const bool nxc = p.channels_last;
     const int m = p.multiplier;
-    const int up = p.column.up, step = p.column.step;
-    const bool one = columns >= width;
-    const int span = (p.column.taps - 1) * column_gap;
-    double met = static_cast<double>((columns - 1) * step + 1 + span) / up;
-    if (up > 1) met = static_cast<double>(columns + span) / up;
-    const double entered = static_cast<double>(columns) * step / up;
-    int loaded = vector_of_channels(bytes, p.alignment, vector * m, p.read);
-    const int pieces = nxc ? vector * m / loaded : m;
-    if (!nxc) {
-        loaded = vector_along(bytes, p.alignment, p.column.read, p.read,
-                one ? 0 : static_cast<int>(entered));
-        if (one) met = std::min(met, static_cast<double>(p.column.read));
-    }
-    double load_wavefronts
-            = std::max({1.0, nxc ? 0.0 : entered * bytes * 32 / 128,
-                    loaded * bytes * 32 / 128.0});
+    row_read read = reads(columns, vector * m);
     const double deep = (p.depth.taps + depths - 1) * 1.0;
     const double depth_slots = p.depth.up == 1
             ? deep + (depths - 1) * (p.depth.step - 1)
             : std::max(1.0, deep / p.depth.up);
     const int phases = walk.phases;
     const int results = depths * columns * vector * p.row.up;
-    const bool in_shared = staged != staging::none;
+    const bool in_shared = staged != staging::none,
+               all = staged == staging::all;
     // Elements that ops behind the problem read; NCX is cut as without, by what was measured.
     const double others = in_shared ? 0.0 : results * epilogues_of(p);
     const double asked = nxc ? others : 0.0;
@@ -55,103 +41,73 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
                      : vector_along(bytes, p.alignment, p.column.written,
                              p.written, columns);
     if (in_shared && stored * bytes < 4) stored = 1;
-    const double raw = depth_slots * phases * met * vector * m * bytes / 4
-            + others / stored * std::max(1.0, stored * bytes / 4.0);
-    const double half = bytes == 2 ? 1.0 : 0.6;
-    const double registers
-            = static_cast<double>(walk.open) * depths * columns * vector * wide
-            + static_cast<double>(taps) * m * vector * wide
-            + phases * met * vector * m * wide * half + 30
-            + (p.depth.taps > 1 ? 4 : 0);
+    const double read_elements = depth_slots * phases * read.met * vector * m;
     const double products = static_cast<double>(depths) * columns * vector * m
-            * taps / (up * (p.depth.taps > 1 ? p.depth.up : 1));
-    double loads = phases * depth_slots * pieces * (nxc ? met : met / loaded)
+            * taps / (p.column.up * (p.depth.taps > 1 ? p.depth.up : 1));
+    walk_estimate of {*this, block, 2048, 0.7, is_long()};
+    of.raw = read_elements * bytes / 4
+            + others / stored * std::max(1.0, stored * bytes / 4.0);
+    of.registers = registers_of(static_cast<double>(walk.open) * depths
+                                   * columns * vector,
+                           vector, phases * read.met * vector * m)
+            + (p.depth.taps > 1 ? 4 : 0) + (is_long() ? 10 : 0);
+    of.loads = phases * depth_slots * read.pieces
+                    * (nxc ? read.met : read.met / read.loaded)
             + asked / stored;
-    double instructions = products * wide + loads * 1.5
+    of.instructions = products * wide + loading(of.loads, read_elements)
             + asked * (bytes == 2 ? 3.5 : 2.0 * wide)
-            + (bytes == 2 ? 1.0 : 0.3 * wide) * phases * depth_slots * met
-                    * vector * m
             + results * (bytes == 2 ? 1.0 : 0.5)
             + static_cast<double>(results) / stored * (in_shared ? 1.2 : 1.0)
             + 24;
-    if (staged == staging::all) {
+    of.wavefronts = of.loads * read.wavefronts;
+    of.bytes = read.entered * vector * m * bytes * depths * phases;
+    if (all) {
         // A thread has one row, and loads its weights for it.
-        if (p.row.written == 1) instructions += 3.0 * taps * m;
-        loaded = vector_dividing(
-                bytes, 16, p.column.read, one ? 0 : static_cast<int>(entered));
-        loads = depth_slots * m * met / loaded;
-        const int into = std::max(1, static_cast<int>(entered));
-        load_wavefronts = store_wavefronts(loaded, into, bytes)
-                / std::max(1, into / loaded);
+        if (p.row.written == 1) of.instructions += 3.0 * taps * m;
+        const int into = std::max(1, static_cast<int>(read.entered));
+        read.loaded = vector_dividing(bytes, 16, p.column.read,
+                columns >= width ? 0 : static_cast<int>(read.entered));
+        of.loads = depth_slots * m * read.met / read.loaded;
+        of.wavefronts = of.loads
+                * (store_wavefronts(read.loaded, into, bytes)
+                        / std::max(1, into / read.loaded));
+        of.bytes = HUGE_VAL; // all are there
     }
-    double wavefronts = loads * load_wavefronts;
     if (in_shared)
-        wavefronts
+        of.wavefronts
                 += depths * p.row.up * store_wavefronts(stored, columns, bytes);
     else
-        wavefronts += static_cast<double>(results) * bytes * 32 / 64;
+        of.wavefronts += static_cast<double>(results) * bytes * 32 / 64;
     // Parts of sectors are written more than once.
     if (!nxc && !in_shared && (columns / stored > 1 || stored * bytes < 16))
-        wavefronts += static_cast<double>(results) / stored * 24;
-
-    const double new_bytes = entered * vector * m * bytes * depths * phases;
-    // Rows of a group that is copied; a small copy costs as many instructions as a large
-    // one.
-    const bool may_copy = staged != staging::all
-            && (others > 0 ? std::min(loaded, stored) : loaded) * bytes
-                    >= (is_long() || instructions < 24 * loads ? 8 : 4);
-    const int group = std::clamp(
-            static_cast<int>(is_long() ? 320 / products : 400 / instructions),
-            1, std::clamp(p.row.written / 24, 1, 8));
-    rows_ahead of {gpu, block.threads, registers + (is_long() ? 10 : 0), raw,
-            instructions, new_bytes, may_copy, group, 2048, 0.7};
-    const int ahead = staged == staging::all ? 1 : of.best();
+        of.wavefronts += static_cast<double>(results) / stored * 24;
+    of.loaded_bytes = read.loaded * bytes;
+    of.results = results * used(columns);
+    of.floor = 9.7 * bytes * (1 + m * read_share() + asked / results);
+    of.may_copy_groups(
+            (others > 0 ? std::min(read.loaded, stored) : read.loaded) * bytes,
+            is_long(), is_long() ? 320 / products : 400 / of.instructions);
+    of.may_copy &= !all;
+    const int ahead = of.best();
     of.bytes += asked * bytes / 4; // on their way for a part of a step
     for (const int rows : {1, ahead}) {
         if (of.held(rows) > (is_long() && vector > 1 ? 150 : most_registers))
             continue;
-        // Copies are written to shared memory and read there.
-        const double taken = of.copied(rows) ? loads : 0;
-        const int unroll = of.copied(rows) ? group
+        const int unroll = of.copied(rows) ? of.group
                 : rows > 1                 ? rows
-                : instructions < 160       ? 2
+                : of.instructions < 160    ? 2
                                            : 1;
         // Sums that a row adds one product to each move up by instructions.
         const double moves = is_long()
                 ? 0.8 * walk.open * columns * vector * wide / unroll
                 : 0.0;
-        const double beside = moves
-                + (of.copied(rows) ? 12.0 / group - (group >= 4 ? 12.0 : 0.0)
-                                   : 0.0);
-        const double by_issue
-                = (instructions + taken + beside) / results / used(columns);
-        const double by_shared = 4
-                * (wavefronts + taken * 2 * std::max(1.0, loaded * bytes / 4.0))
-                / results / used(columns);
-        double cost = of.with_few_warps(
-                overlapped(by_issue, by_shared), rows, is_long());
-        // What memory takes, in instructions of a result.
-        const double ratio = static_cast<double>(p.depth.read) * p.row.read
-                * p.column.read
-                / (static_cast<double>(p.depth.written) * p.row.written
-                        * p.column.written);
-        const double floor = 9.7 * bytes * (1 + m * ratio + asked / results);
-        const double late = staged == staging::all ? 1.0 : of.late(rows);
-        cost = std::max(cost, 0.75 * floor * late) + 0.2 * cost
-                + (staged == staging::all ? 0.45 * cost - 0.25 * floor : 0.0);
-        data_cut cut {};
-        cut.vector = vector;
-        cut.columns = columns;
+        const double groups = of.copied(rows)
+                ? 12.0 / unroll - (unroll >= 4 ? 12.0 : 0.0)
+                : 0.0;
+        work_cut cut = of.cut(vector, columns, rows, unroll);
         cut.depths = depths;
-        cut.copies = of.copied(rows);
-        cut.ahead = cut.copies ? ceil_div(rows, group) : rows;
-        cut.unroll = unroll;
-        cut.unchecked = unroll > 1 || instructions < 260;
-        cut.lanes = nxc ? block.lanes : 1;
-        cut.threads = block.threads;
-        cut.blocks = of.blocks(rows);
         cut.staged = staged;
-        tiles.push_back({cost, cut});
+        tiles.push_back({of.cost(rows, moves + groups, all), {p, cut}});
         if (ahead == 1) break;
     }
 }
@@ -182,7 +138,7 @@ void data_estimator::add_tiles() {
             }
         }
     }
-    std::ranges::stable_sort(tiles, {}, &data_tile::cost);
+    std::ranges::stable_sort(tiles, {}, &choice::cost);
 }
 
 } // namespace gradnn::gpu::sliding

@@ -1,45 +1,181 @@
-// A thread's walk along the rows that it reads (data.cuh).
+// A thread's tile of data, and its walk along the rows that it reads (data.cuh).
 #pragma once
 
-#include "gpu/convolution/sliding/data_tile.cuh"
+#include "gpu/convolution/sliding/data_again.cuh"
+#include "gpu/convolution/sliding/rows.cuh"
 
 namespace gradnn::gpu::sliding {
 
-template <const data_specification &s>
-struct data_walk : data_tile<s> {
-    using tile = data_tile<s>;
-    using tile::advance, tile::advance_and_load, tile::all_weights,
-            tile::channel, tile::channels, tile::copy_group, tile::cut,
-            tile::element_of, tile::find_outside, tile::first_column,
-            tile::first_depth, tile::first_row, tile::for_each_written, tile::g,
-            tile::grouped, tile::image, tile::in_class, tile::last_row,
-            tile::last_step, tile::load, tile::newest, tile::next,
-            tile::next_step, tile::oldest, tile::on_their_way, tile::open,
-            tile::ops, tile::other_copies, tile::other_rows, tile::others,
-            tile::others_held, tile::p, tile::read, tile::read_from,
-            tile::row_at, tile::row_of, tile::row_pitch, tile::row_step,
-            tile::staged, tile::take, tile::take_row, tile::units_written,
-            tile::weights, tile::written;
-    using typename tile::copied_rows, typename tile::sum_type,
-            typename tile::type, typename tile::written_unit;
+template <const kernel_specification &s>
+struct data_walk {
+    static constexpr problem_specification p = s.of;
+    static constexpr work_cut cut = s.cut;
+    static constexpr const data_geometry &g = geometry_for<s, data_geometry>::g;
+    static constexpr bool staged = cut.staged != staging::none;
+    static constexpr bool staged_read = cut.staged == staging::all;
+    static constexpr bool grouped = g.read.grouped;
+    using type = storage<p.type>;
+    using sum_type = sum<p.type>;
+    static constexpr int channels = cut.vector * p.multiplier;
+    /// From a row that is read to the next one.
+    static constexpr int row_step = p.row.parts() ? p.row.dilation : p.row.step;
+
+    // Where the thread is.
+    int image, channel, in_class, first_row, last_row, first_depth,
+            first_column;
+    int read_column, read_depth;
+    // Its tile.
+    sum_type weights[p.multiplier][p.depth.taps][p.row.taps][p.column.taps]
+                    [cut.vector];
+    sum_type open[g.walk.open][cut.depths][cut.columns][cut.vector];
+    loaded_rows<s, data_geometry, &data_geometry::read> rows;
+    // What ops behind the problem read where the thread writes: copied with the rows, or
+    // of some rows of results in registers.
+    static constexpr int ops = staged ? 0 : epilogues_of(p);
+    using written_unit = jit::elements<p.type, g.write_vector>;
+    static constexpr int columns_at_once = p.channels_last ? 1 : g.write_vector;
+    static constexpr int units_written
+            = cut.depths * cut.columns / columns_at_once;
+    static constexpr int other_units = ops == 0 ? 1 : ops * units_written;
+    static constexpr int others_held = ops == 0
+            ? 1
+            : most(g.copied ? 1 : p.row.up * (grouped ? cut.unroll : 1),
+                    least(32 / other_units, g.walk.open - p.row.up));
+    written_unit other_rows[others_held][other_units];
+    jit::rows_on_their_way<written_unit, other_units, cut.threads> other_copies;
+    // Where it reads and writes.
+    const type *read, *all_weights, *next;
+    int next_step, last_step; ///< next_step: whose rows are at `next`
+    int last_whole_step; ///< whose rows of every phase are there
+    type *written;
+    const type *read_from; ///< for write_again
+    fused_places others;
+
+    __device__ void begin_at(int column, int depth) {
+        first_column = column;
+        read_column = column * p.column.step / p.column.up;
+        first_depth = depth;
+        read_depth = depth * p.depth.step / p.depth.up;
+    }
+
+    __device__ void load_weights(const sum_type *shared, int lane) {
+        for_each<p.multiplier, p.depth.taps, p.row.taps, p.column.taps,
+                cut.vector>([&](int m, int kd, int kh, int kw, int v) {
+            weights[m][kd][kh][kw][v] = shared
+                    ? shared[shared_weight(
+                            lane * cut.vector + v, m, kd, kh, kw)]
+                    : widen<p.type>(*(all_weights
+                            + weight_at<p>(channel + v, m, kd, kh, kw)));
+        });
+    }
+    __device__ static constexpr int shared_weight(
+            int of_channel, int m, int kd, int kh, int kw) {
+        return (((of_channel * p.multiplier + m) * p.depth.taps + kd)
+                               * p.row.taps
+                       + kh)
+                * p.column.taps
+                + kw;
+    }
+
+    __device__ type *row_at(int row) const {
+        return written
+                + static_cast<long long>(row) * g.walk.classes
+                * (staged ? p.column.written : p.written.row);
+    }
+    __device__ __forceinline__ static int row_of(int u, int a) {
+        return p.row.up * u + g.walk.shift + a;
+    }
+    /// Calls body(place, depth, column, unit, inside) for the vectors of a row of results.
+    template <typename Body>
+    __device__ __forceinline__ void for_each_written(
+            int row, const Body &body) const {
+        for_each<cut.depths, cut.columns / columns_at_once>([&](int o, int i) {
+            const int j = i * columns_at_once;
+            body(row_at(row) + o * result_depth<s>()
+                            + j * g.column_step * result_column<s>(),
+                    o, j, o * (cut.columns / columns_at_once) + i,
+                    (g.depth_tiles * cut.depths <= p.depth.written
+                            || first_depth + o < p.depth.written)
+                            && (g.tiles * cut.columns <= p.column.written
+                                    || first_column + j * g.column_step
+                                            < p.column.written));
+        });
+    }
+    /// What ops behind it read for rows of results from one on, to registers or by copies.
+    template <int rows>
+    __device__ __forceinline__ void load_others(
+            int to, int first, bool checked, bool copies = false) {
+        for_each<rows, ops>([&](int r, int e) {
+            const int row = first + r;
+            const bool there = !checked || (row >= first_row && row < last_row);
+            for_each_written(
+                    row, [&](type *at, int, int, int unit, bool inside) {
+                        const int i = e * units_written + unit;
+                        const bool wanted = there && inside;
+                        const type *const from
+                                = jit::other_of(at, others.epilogue[e]);
+                        if (!copies && wanted)
+                            other_rows[to + r][i] = written_unit::load(from);
+                        if constexpr (g.copied && ops > 0)
+                            if (copies)
+                                other_copies.copy(to + r, i, wanted, from);
+                    });
+        });
+    }
+
+    /// The rows at `next` go to a slot of the ring, if they are there.
+    __device__ void load(int step, int slot, bool checked) {
+        const bool exists = !checked || !g.copied || step <= last_step;
+        const int first = (g.copied ? step : next_step) * p.row.step;
+        rows.template load<g.copied, g.walk.phases == 1>(
+                slot, next, [&](int f) {
+                    return exists
+                            && (g.walk.phases == 1 || !checked
+                                    || first + f < p.row.read);
+                });
+        if constexpr (g.copied)
+            load_others<p.row.up>(slot * p.row.up, row_of(step, 0), true, true);
+    }
+    __device__ void advance() {
+        next += row_step * g.read.from.row;
+        ++next_step;
+    }
+    /// After the last rows these again.
+    __device__ void load_next(int step, int slot, bool checked) {
+        if (!checked || next_step < last_step) advance();
+        load(step, slot, checked);
+    }
+    __device__ void move_up() { rows.move_up(); }
+    __device__ bool loads_are_inside(int step) const {
+        return step + cut.unroll - 1 <= last_whole_step;
+    }
+    /// Whether a body needs no tests, with the rows that it loads.
+    __device__ bool is_free(int u) const {
+        const int steps = g.copied ? cut.unroll : cut.unroll + cut.ahead;
+        return cut.unchecked && row_of(u, 0) >= first_row
+                && u + steps - 1 <= last_whole_step
+                && (p.row.up == 1 || row_of(u + cut.unroll, 0) <= last_row);
+    }
 
     __device__ void multiply(int u, int slot) {
-        constexpr int width = g.units.count * g.units.vector;
-        if constexpr (g.copied) take(slot);
-        sum_type values[g.walk.phases][g.depth_slots][width][channels];
-        for_each<g.walk.phases, g.depth_slots, width, channels>(
+        constexpr auto &columns = g.read.columns;
+        constexpr int width = columns.count * columns.vector;
+        if constexpr (g.copied) rows.take(slot);
+        sum_type values[g.walk.phases][g.read.depths.count][width][channels];
+        for_each<g.walk.phases, g.read.depths.count, width, channels>(
                 [&](int f, int z, int x, int e) {
-                    if (g.depth_used[z] && g.units.used[x / g.units.vector]
-                            && g.phase_used[f])
-                        values[f][z][x][e] = element_of(slot, f, z, x, e);
+                    if (g.read.depths.used[z]
+                            && columns.used[x / columns.vector]
+                            && g.read.phase_used[f])
+                        values[f][z][x][e] = rows.element_of(slot, f, z, x, e);
                 });
         if (!g.copied && (!grouped || checked_now)) {
-            this->template load_others<p.row.up>(0, row_of(u, 0), checked_now);
-            advance_and_load(slot, checked_now);
+            load_others<p.row.up>(0, row_of(u, 0), checked_now);
+            load_ahead(*this, u, slot, checked_now);
         }
         for_each<g.walk.phases, p.row.taps, cut.depths, p.depth.taps>(
                 [&](int f, int kh, int o, int kd) {
-                    const int a = g.sum_of[f][kh], z = g.depth_met[kd][o];
+                    const int a = g.sum_of[f][kh], z = g.read.depths.met[kd][o];
                     if (a >= 0 && z >= 0)
                         multiply_row(values[f][z], a, o, kd, kh);
                 });
@@ -50,7 +186,7 @@ struct data_walk : data_tile<s> {
             const Values &values, int a, int o, int kd, int kh) {
         for_each<p.column.taps, cut.columns, cut.vector, p.multiplier>(
                 [&](int kw, int j, int v, int m) {
-                    const int x = g.units.met[kw][j];
+                    const int x = g.read.columns.met[kw][j];
                     if (x < 0) return;
                     const int e = p.channels_last ? v * p.multiplier + m : m;
                     open[a][o][j][v] = multiply_add(values[x][e],
@@ -113,7 +249,7 @@ struct data_walk : data_tile<s> {
     __device__ void write_zeros(int row, int end) {
         move_up(g.walk.open);
         for (; row < end; ++row) {
-            this->template load_others<1>(0, row, false);
+            load_others<1>(0, row, false);
             write_row(0, row, 0, false);
         }
     }
@@ -121,7 +257,7 @@ struct data_walk : data_tile<s> {
     /// Step u, whose rows are in a slot of the ring.
     __device__ void step(int u, int slot, bool checked) {
         checked_now = checked;
-        if (grouped && checked) take_row(0);
+        if (grouped && checked) rows.take_row(0);
         multiply(u, slot);
         const int of_others = g.copied || (grouped && !checked) ? slot : 0;
 #pragma unroll
@@ -140,14 +276,11 @@ struct data_walk : data_tile<s> {
         if constexpr (grouped) {
 #pragma unroll
             for (int i = 0; i < cut.unroll; ++i)
-                take_row(i);
-            this->template load_others<p.row.up * cut.unroll>(
-                    0, row_of(u, 0), false);
+                rows.take_row(i);
+            load_others<p.row.up * cut.unroll>(0, row_of(u, 0), false);
 #pragma unroll
             for (int i = 0; i < cut.unroll; ++i) {
-                next += row_step * row_pitch;
-                ++next_step;
-                load(i, false);
+                load_next(0, i, false);
             }
         }
 #pragma unroll
@@ -157,7 +290,7 @@ struct data_walk : data_tile<s> {
         if (!gathers || !any_nan) return;
 #pragma unroll 1
         for (int i = 0; i < p.row.up * cut.unroll; ++i)
-            take_again(p.row.up * u + g.walk.shift + i);
+            take_again(row_of(u, i));
     }
 
     /// From first_row to last_row, counted in the class.
@@ -179,72 +312,28 @@ struct data_walk : data_tile<s> {
         checked_now = true;
         write_zeros(first_row, least(met, last_row));
         if (u > last_step) return;
-        find_outside();
+        rows.find_outside(read_column, p.column.read, read_depth);
         next_step = u;
         next = read
                 + static_cast<long long>(g.walk.row_of(p.row, u, 0, in_class))
-                        * row_pitch;
-        // The last step whose rows of every phase are there.
-        const int whole = g.walk.phases == 1
+                        * g.read.from.row;
+        last_whole_step = g.walk.phases == 1
                 ? last_step
                 : least(last_step, p.row.read / p.row.step - 1);
-        // Whether so many steps need no tests, with the rows that they load.
-        const auto unchecked = [&](int rows) {
-            return cut.unchecked && up * u + shift >= first_row
-                    && u + rows - 1 <= whole
-                    && (up == 1 || up * (u + cut.unroll) + shift <= last_row);
-        };
         if constexpr (g.copied) {
-            on_their_way = copied_rows(jit::dynamic_shared() + g.copied_at,
-                    (cut.ahead + 1) * cut.unroll);
+            constexpr int slots = (cut.ahead + 1) * cut.unroll;
+            rows.copies = {jit::dynamic_shared() + g.copied_at, slots};
             other_copies.own = reinterpret_cast<written_unit *>(
                                        jit::dynamic_shared() + g.others_at)
                     + threadIdx.x;
-            oldest = newest = 0;
-#pragma unroll
-            for (int i = 0; i < cut.ahead; ++i)
-                copy_group(true);
-#pragma unroll 1
-            do {
-                wait_for_copies<cut.ahead - 1>();
-                const int first = oldest * cut.unroll;
-                if (cut.unroll < 4 || next_step + cut.unroll - 1 > whole)
-                    copy_group(true);
-                else
-                    copy_group(false);
-                if (unchecked(cut.unroll)) {
-                    body(u, first);
-                    u += cut.unroll;
-                } else {
-#pragma unroll 1
-                    for (int i = 0; i < cut.unroll && u <= last_step; ++i)
-                        step(u++, first + i, true);
-                }
-                oldest = oldest == cut.ahead ? 0 : oldest + 1;
-            } while (u <= last_step);
-            // What the last rows need of others was copied too: the caches have it then.
-            if constexpr (ops > 0) wait_for_copies<0>();
-        } else {
-#pragma unroll
-            for (int i = 0; i < cut.ahead; ++i) {
-                if (i) advance();
-                load(i, true);
-            }
-#pragma unroll 1
-            for (;;) {
-                if (unchecked(cut.unroll + cut.ahead)) {
-                    body(u, 0);
-                    u += cut.unroll;
-                    continue;
-                }
-                step(u, 0, true);
-                if (++u > last_step) break;
-            }
         }
-        // The last rows, whose others are waited for together.
+        walk_along(*this, u, last_step + 1);
+        // What the last rows need of others was copied too: the caches have it then.
+        if constexpr (g.copied && ops > 0) wait_for_copies<0>();
+            // The last rows, whose others are waited for together.
 #pragma unroll
         for (int first = 0; first < g.walk.open - up; first += others_held) {
-            this->template load_others<others_held>(0, row_of(u, first), true);
+            load_others<others_held>(0, row_of(u, first), true);
 #pragma unroll
             for (int a = first;
                     a < least(first + others_held, g.walk.open - up); ++a)

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -29,30 +30,35 @@ namespace {
 constexpr const char *name = "convolution.gpu_sliding";
 constexpr int vectors = 16; ///< bytes that tensors are expected at multiples of
 
-template <typename Specification>
-jit::kernel_launch launch_of(
-        const char *file, const char *entry, const Specification &s) {
-    const auto g = geometry_of(s);
-    return {{file, text_of(s), entry}, g.grid, s.cut.threads,
-            static_cast<size_t>(g.shared_bytes)};
+jit::kernel_launch launch_of(const kernel_specification &s, bool of_weights) {
+    const auto launch = [&](const auto &g, const char *file,
+                                const char *entry) -> jit::kernel_launch {
+        return {{file, text_of(s), entry}, g.grid, s.cut.threads,
+                static_cast<size_t>(g.shared_bytes)};
+    };
+    return of_weights ? launch(weights_geometry::of(s),
+                   "gpu/convolution/sliding/weights_kernel.cuh",
+                   "gradnn_slide_weights")
+                      : launch(data_geometry::of(s),
+                              "gpu/convolution/sliding/data_kernel.cuh",
+                              "gradnn_slide_data");
 }
 
 /// The kernels for tensors at multiples of so many bytes: compiled when they are first
 /// needed.
 class variant {
 public:
-    explicit variant(const convolution_problem &problem)
+    variant(const convolution_problem &problem,
+            std::span<const kernel_specification> tried)
         : problem_(problem),
           read_(is_to_src(problem) ? 2 : 0),
-          written_(2 - read_) {}
-
-    /// Of gradients of weights, each weight in so many partial sums.
-    void may_be(jit::kernel_launch launch, int64_t parts = 0) {
-        tried_.push_back(std::move(launch));
-        parts_.push_back(parts);
+          written_(2 - read_) {
+        for (const kernel_specification &each : tried) {
+            tried_.push_back(launch_of(each, is_of_weights(problem)));
+            parts_.push_back(each.cut.parts);
+        }
     }
 
-    bool is_empty() const { return tried_.empty(); }
     size_t workspace_bytes() const {
         return partial_weights_bytes(problem_, std::ranges::max(parts_));
     }
@@ -90,63 +96,25 @@ private:
     const convolution_problem problem_;
     const size_t read_, written_;
     std::vector<jit::kernel_launch> tried_;
-    std::vector<int64_t> parts_;
+    std::vector<int64_t> parts_; ///< 0 of data
     size_t taken_ = 0;
     launcher add_parts_; ///< of gradients of weights
 };
 
-/// Of all forms of a problem the specifications of least cost, best first: those tried
-/// until one spills no registers, or the one of that number alone. Empty where there are
-/// none.
-template <typename Specification>
-std::vector<Specification> tried_of(
+/// Of all forms of a problem the specifications of least cost, best first.
+std::vector<kernel_specification> ranked(
         const std::vector<problem_specification> &forms, const gpu_facts &gpu,
-        std::vector<choice<Specification>> (*choices_of)(
-                const problem_specification &, const gpu_facts &),
-        bool alone, size_t number) {
-    constexpr size_t most_tried = 3, most_measured = 6;
-    std::vector<choice<Specification>> choices;
+        bool of_weights) {
+    std::vector<choice> choices;
     for (const problem_specification &form : forms)
-        for (const choice<Specification> &each : choices_of(form, gpu))
-            choices.push_back(each);
-    std::ranges::stable_sort(choices, {}, &choice<Specification>::cost);
-    const size_t first = alone ? number : 0;
-    const size_t end = std::min(choices.size(),
-            !alone                           ? most_tried
-                    : number < most_measured ? number + 1
-                                             : 0);
-    std::vector<Specification> tried;
-    for (size_t i = first; i < end; ++i)
-        tried.push_back(choices[i].specification);
-    return tried;
-}
-
-std::unique_ptr<variant> variant_of(const convolution_problem &problem,
-        const std::vector<problem_specification> &forms, const gpu_facts &gpu,
-        bool alone, size_t number) {
-    auto made = std::make_unique<variant>(problem);
-    if (is_of_weights(problem)) {
-        // Cut alike wherever the tensors begin: the order of a sum follows from the cut.
-        auto aligned = forms;
-        for (problem_specification &form : aligned)
-            form.alignment = vectors;
-        for (weights_specification &each :
-                tried_of(aligned, gpu, weights_choices, alone, number)) {
-            each.of.alignment = forms.front().alignment;
-            // Rows that are loaded element by element may be too many loads.
-            if (!geometry_of(each).fits) return nullptr;
-            made->may_be(launch_of("gpu/convolution/sliding/weights_kernel.cuh",
-                                 "gradnn_slide_weights", each),
-                    each.cut.parts);
-        }
-    } else {
-        for (const data_specification &each :
-                tried_of(forms, gpu, data_choices, alone, number))
-            made->may_be(launch_of("gpu/convolution/sliding/data_kernel.cuh",
-                    "gradnn_slide_data", each));
-    }
-    if (made->is_empty()) return nullptr;
-    return made;
+        std::ranges::copy(of_weights ? weights_choices(form, gpu)
+                                     : data_choices(form, gpu),
+                std::back_inserter(choices));
+    std::ranges::stable_sort(choices, {}, &choice::cost);
+    std::vector<kernel_specification> specifications;
+    for (const choice &each : choices)
+        specifications.push_back(each.specification);
+    return specifications;
 }
 
 class sliding_plan final : public kernel_plan {
@@ -209,27 +177,40 @@ plan_or_refusal make_fused(const detail::fused_convolution &whole,
     const auto device = static_cast<int>(options.device);
     const gpu_facts gpu = facts_of(properties_of(device));
     const bool bulk_copies = can_start_early(device);
-    const auto aligned
-            = specifications_of(whole, vectors, bulk_copies, refusal);
-    const auto others = specifications_of(whole,
-            static_cast<int>(detail::size_of(problem.src.type)), bulk_copies,
-            refusal);
-    if (aligned.empty()) return plan_or_refusal::refuse(refusal);
+    const bool of_weights = is_of_weights(problem);
+    const auto bytes = static_cast<int>(detail::size_of(problem.src.type));
+    const auto ways
+            = ranked(specifications_of(whole, vectors, bulk_copies, refusal),
+                    gpu, of_weights);
+    if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
+    std::vector<kernel_specification> others;
+    if (!of_weights)
+        others = ranked(specifications_of(whole, bytes, bulk_copies, refusal),
+                gpu, false);
+    const auto best_of
+            = [](std::span<const kernel_specification> all, size_t most) {
+                  return all.first(std::min(all.size(), most));
+              };
+    constexpr size_t most_tried = 3, most_measured = 6;
     std::vector<std::unique_ptr<sliding_plan>> plans;
     // By measuring one plan for each way to cut the work; else the best by estimate.
-    for (size_t way = 0;; ++way) {
-        auto first = variant_of(problem, aligned, gpu, options.autotune, way);
-        if (!first) break;
+    const size_t most_plans = options.autotune ? most_measured : 1;
+    for (size_t way = 0; way < std::min(ways.size(), most_plans); ++way) {
+        auto first = std::make_unique<variant>(problem,
+                best_of(std::span(ways).subspan(way),
+                        options.autotune ? 1 : most_tried));
         refusal = first->compile(options);
         if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
-        const size_t taken = options.autotune ? way : first->taken();
-        auto second = is_of_weights(problem)
-                ? variant_of(problem, others, gpu, true, taken)
-                : variant_of(problem, others, gpu, false, 0);
-        if (!second) break;
-        plans.push_back(std::make_unique<sliding_plan>(
-                std::move(first), std::move(second), options));
-        if (!options.autotune) break;
+        auto tried = best_of(others, most_tried);
+        // Weights are cut alike wherever the tensors begin: the order of a sum follows from
+        // the cut. Rows that are loaded element by element may be too many loads.
+        kernel_specification alike = ways[way + first->taken()];
+        alike.of.alignment = bytes;
+        if (of_weights)
+            tried = {&alike, weights_geometry::of(alike).fits ? 1U : 0U};
+        if (tried.empty()) break;
+        plans.push_back(std::make_unique<sliding_plan>(std::move(first),
+                std::make_unique<variant>(problem, tried), options));
     }
     if (plans.empty())
         return detail::refuse("windows whose taps fit in registers", problem);

@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "base/text.hpp"
 #include "gpu/convolution/facts.hpp"
@@ -123,14 +122,6 @@ std::string text_of(const problem_specification &p) {
             ", .bulk_copies = ", truth(p.bulk_copies),
             ", .epilogue = ", epilogue_text(p.epilogue), "},\n");
 }
-/// `of` is data or weights.
-std::string header_of(std::string_view of, const std::string &body) {
-    return text("#include \"gpu/convolution/sliding/", of,
-            "_specification.hpp\"\nnamespace gradnn::gpu::sliding "
-            "{\nconstexpr ",
-            of, "_specification specification {\n", body, "};\n}\n");
-}
-
 } // namespace
 
 std::vector<problem_specification> specifications_of(
@@ -200,35 +191,26 @@ std::vector<problem_specification> specifications_of(
     return forms;
 }
 
-std::string text_of(const data_specification &s) {
-    const data_cut &c = s.cut;
-    return header_of("data",
-            text(text_of(s.of), "    .cut = {.vector = ", c.vector,
-                    ", .columns = ", c.columns, ", .depths = ", c.depths,
-                    ", .strip = ", c.strip, ", .ahead = ", c.ahead,
-                    ", .unroll = ", c.unroll,
-                    ", .unchecked = ", truth(c.unchecked),
-                    ", .copies = ", truth(c.copies), ", .lanes = ", c.lanes,
-                    ", .threads = ", c.threads, ", .blocks = ", c.blocks,
-                    ", .staged = ", numbered("staging", c.staged),
-                    ", .planes = ", c.planes, ", .band = ", c.band,
-                    ", .volumes = ", truth(c.volumes), ", .row_by_row = ",
-                    truth(c.row_by_row), ", .chunk = ", c.chunk, "},\n"));
-}
-
-std::string text_of(const weights_specification &s) {
-    const weights_cut &c = s.cut;
-    return header_of("weights",
-            text(text_of(s.of), "    .cut = {.vector = ", c.vector,
-                    ", .columns = ", c.columns, ", .strip = ", c.strip,
-                    ", .ahead = ", c.ahead, ", .unroll = ", c.unroll,
-                    ", .unchecked = ", truth(c.unchecked),
-                    ", .copies = ", truth(c.copies), ", .lanes = ", c.lanes,
-                    ", .threads = ", c.threads, ", .blocks = ", c.blocks,
-                    ", .channels = ", c.channels, ", .row_taps = ", c.row_taps,
-                    ", .parts = ", c.parts, ", .rounds = ", c.rounds,
-                    ", .staged_rows = ", c.staged_rows, ", .piece = ", c.piece,
-                    "},\n"));
+std::string text_of(const kernel_specification &s) {
+    const work_cut &c = s.cut;
+    return text("#include \"gpu/convolution/sliding/specification.hpp\"\n"
+                "namespace gradnn::gpu::sliding {\n"
+                "constexpr kernel_specification specification {\n",
+            text_of(s.of), "    .cut = {.vector = ", c.vector,
+            ", .columns = ", c.columns, ", .strip = ", c.strip,
+            ", .ahead = ", c.ahead, ", .unroll = ", c.unroll,
+            ", .unchecked = ", truth(c.unchecked),
+            ", .copies = ", truth(c.copies), ", .lanes = ", c.lanes,
+            ", .threads = ", c.threads, ", .blocks = ", c.blocks,
+            ",\n        .depths = ", c.depths,
+            ", .staged = ", numbered("staging", c.staged),
+            ", .planes = ", c.planes, ", .band = ", c.band,
+            ", .volumes = ", truth(c.volumes),
+            ", .row_by_row = ", truth(c.row_by_row), ", .chunk = ", c.chunk,
+            ",\n        .channels = ", c.channels, ", .row_taps = ", c.row_taps,
+            ", .parts = ", c.parts, ", .rounds = ", c.rounds,
+            ", .staged_rows = ", c.staged_rows, ", .piece = ", c.piece,
+            "},\n};\n}\n");
 }
 
 } // namespace gradnn::gpu::sliding

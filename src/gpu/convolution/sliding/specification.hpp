@@ -58,6 +58,48 @@ struct problem_specification {
     fused_op epilogue[2]; ///< data: of what is written, in order
 };
 
+enum class staging { none, results, all };
+
+/// How the work of a kernel is cut.
+struct work_cut {
+    int vector; ///< channels of a thread; 1 in NCX
+    int columns; ///< of a thread: results in a row, or places of dst
+    int strip; ///< rows that a thread walks through
+    int ahead; ///< rows on their way, in registers, or groups of rows
+    int unroll; ///< steps of the loop's body, a multiple of `ahead`, or rows of a group
+    bool unchecked; ///< a body without tests for the middle of a strip
+    bool copies; ///< rows ahead go to shared memory, in groups
+    int lanes; ///< vectors of channels side by side in a block; 1 in NCX
+    int threads, blocks; ///< of a block; that a multiprocessor is to hold
+
+    // Data.
+    int depths; ///< in which a thread has its columns
+    /// NCX: results, or all, lie in shared memory; a block has so many planes (volumes,
+    /// where `volumes`), or a band of rows of one.
+    staging staged;
+    int planes, band;
+    bool volumes;
+    /// For windows whose taps do not fit in registers: a thread has the results of one row,
+    /// the window's rows pass by, and the weights lie in shared memory. Where all is staged,
+    /// for long windows of one row, whose taps pass by, `chunk` at a time.
+    bool row_by_row;
+    int chunk;
+
+    // Weights.
+    int channels; ///< NCX: side by side in a block; 0: a block has one
+    int row_taps; ///< of the window's rows so many are a block's; 0: all
+    int parts,
+            rounds; ///< partial sums of a weight, each of so many rounds of a block
+    /// Long windows of one row in NCX: a block has so many rows, or pieces of rows of so many
+    /// columns, in shared memory at a time; 0: none.
+    int staged_rows, piece;
+};
+
+struct kernel_specification {
+    problem_specification of;
+    work_cut cut;
+};
+
 /// Elements of the widest vector that divides all of these.
 template <typename... Counts>
 constexpr int vector_dividing(int bytes, int alignment, Counts... counts) {
@@ -104,7 +146,7 @@ constexpr int first_column_of(int tile, int columns, int step) {
 
 // How much the tables below hold.
 constexpr int most_units = 96;
-constexpr int most_depths = 64, most_tile_depths = 3;
+constexpr int most_depths = 128, most_tile_depths = 3;
 constexpr int most_phases = 32;
 constexpr int most_taps = 64; ///< along an axis that is unrolled
 constexpr int most_columns = 32;
@@ -112,39 +154,35 @@ constexpr int most_columns = 32;
 /// The walk along the rows. At step u row_of(u, phase) are read, and tap k of a phase adds
 /// to open sum a, which is of written row up * u + shift + a of its class.
 struct row_walk {
+    axis along; ///< of a class
     int classes, phases, shift, open, reach;
 
     static constexpr row_walk of(const axis &rows) {
-        row_walk w {rows.parts() ? rows.dilation : 1, rows.step, 0, 1, 0};
+        row_walk w {rows, 1, rows.step, 0, 1, 0};
         if (rows.parts()) {
-            w.reach = rows.taps - 1;
-        } else if (rows.step == 1) {
-            w.shift = -rows.base;
-            w.reach = (rows.taps - 1) * rows.dilation;
-        } else {
-            int first = 0, last = 0;
-            bool any = false;
-            for (int f = 0; f < rows.step; ++f)
-                for (int k = 0; k < rows.taps; ++k) {
-                    const int at = f - rows.base + k * rows.dilation;
-                    if (at % rows.step) continue;
-                    const int row = at / rows.step;
-                    first = any ? least(first, row) : row;
-                    last = any ? most(last, row) : row;
-                    any = true;
-                }
-            w.shift = first;
-            w.reach = last - first;
+            w.classes = rows.dilation;
+            w.along.dilation = 1;
+            w.along.base = 0;
         }
+        int first = 0, last = 0;
+        bool any = false;
+        for (int f = 0; f < rows.step; ++f)
+            for (int k = 0; k < rows.taps; ++k) {
+                const int sum = w.sum_of(f, k);
+                if (sum == axis::none) continue;
+                first = any ? least(first, sum) : sum;
+                last = any ? most(last, sum) : sum;
+                any = true;
+            }
+        w.shift = first;
+        w.reach = last - first;
         w.open = most(w.reach + 1, rows.up);
         return w;
     }
-    /// The open sum that a tap adds to, or -1.
-    constexpr int sum_of(const axis &rows, int phase, int tap) const {
-        if (rows.parts()) return tap;
-        if (rows.step == 1) return tap * rows.dilation;
-        const int at = phase - rows.base + tap * rows.dilation;
-        return at % rows.step ? -1 : at / rows.step - shift;
+    /// The open sum that a tap adds to, or `none`.
+    constexpr int sum_of(int phase, int tap) const {
+        const int at = phase - along.base + tap * along.dilation;
+        return at % along.step == 0 ? at / along.step - shift : axis::none;
     }
     constexpr int row_of(
             const axis &rows, int u, int phase, int in_class) const {
@@ -153,34 +191,35 @@ struct row_walk {
     }
 };
 
-/// The vectors of a row that a thread loads, counted from the column that its first result
-/// meets, and which of them may lie outside. Tables, not formulas, where kernels unroll
-/// loops: a compiler takes long to see through divisions.
-struct column_units {
-    int vector, first, count;
+/// What a thread loads along an axis, by vectors, counted from what its first result meets,
+/// and which of them may lie outside. Tables, not formulas, where kernels unroll loops: a
+/// compiler takes long to see through divisions.
+template <int most_units, int most_taps, int most_results>
+struct axis_units {
+    int vector, count;
+    int at[most_units]; ///< a vector's first element
     bool used[most_units], always_inside[most_units];
-    /// By tap and column of a tile: what it meets, counted from the first vector's first
+    /// By tap and result of a tile: what it meets, counted from the first vector's first
     /// element; -1 where no tile meets anything.
-    short met[most_taps][most_columns];
+    short met[most_taps][most_results];
 
-    /// Whether a vector is inside, of a tile whose first column meets `column` of a row of
-    /// `width`.
-    constexpr bool is_inside(int unit, int column, int width) const {
+    /// Whether a vector is inside, of a tile whose first result meets `place` of so many.
+    constexpr bool is_inside(int unit, int place, int positions) const {
         return always_inside[unit]
-                || static_cast<unsigned>(column + (unit + first) * vector)
-                < static_cast<unsigned>(width);
+                || static_cast<unsigned>(place + at[unit])
+                < static_cast<unsigned>(positions);
     }
 
-    /// Of tiles whose first columns meet column 0 to `furthest` of a row of `width`. Whether
-    /// there is room for them.
-    constexpr bool fill(const axis &along, int columns, int column_step,
-            int furthest, int width) {
-        if (along.taps > most_taps || columns > most_columns) return false;
-        int last = 0;
+    /// Of tiles of so many results, `step` apart, whose first ones meet 0 to `furthest`.
+    /// Whether there is room for them.
+    constexpr bool fill(
+            const axis &along, int results, int step, int furthest) {
+        if (along.taps > most_taps || results > most_results) return false;
+        int first = 0, last = 0;
         bool any = false;
-        for (int j = 0; j < columns; ++j)
+        for (int j = 0; j < results; ++j)
             for (int k = 0; k < along.taps; ++k) {
-                const int at = along.met(j * column_step, k);
+                const int at = along.met(j * step, k);
                 if (at == axis::none) continue;
                 const int unit = floor_div(at, vector);
                 first = any ? least(first, unit) : unit;
@@ -189,20 +228,61 @@ struct column_units {
             }
         count = last - first + 1;
         if (count > most_units) return false;
-        for (int j = 0; j < columns; ++j)
+        for (int unit = 0; unit < count; ++unit)
+            at[unit] = (first + unit) * vector;
+        for (int j = 0; j < results; ++j)
             for (int k = 0; k < along.taps; ++k) {
-                const int at = along.met(j * column_step, k);
-                met[k][j] = -1;
-                if (at == axis::none || at + furthest < 0 || at >= width)
-                    continue;
-                const int unit = floor_div(at, vector);
-                const int begin = unit * vector;
-                used[unit - first] = true;
-                always_inside[unit - first]
-                        = begin >= 0 && furthest + begin < width;
-                met[k][j] = static_cast<short>(at - first * vector);
+                const int place = along.met(j * step, k);
+                meet(k, j, floor_div(place, vector) - first, place, furthest,
+                        along.read);
             }
         return true;
+    }
+    /// A tap and a result meet a place, or none, in a unit, of so many positions.
+    constexpr void meet(int tap, int result, int unit, int place, int furthest,
+            int positions) {
+        met[tap][result] = -1;
+        if (place + furthest < 0 || place >= positions) return;
+        used[unit] = true;
+        always_inside[unit] = at[unit] >= 0 && furthest + at[unit] < positions;
+        met[tap][result] = static_cast<short>(unit * vector + place - at[unit]);
+    }
+};
+
+/// The rows of a tensor that a thread loads: of each phase, depth and piece of the channels
+/// vectors along the columns.
+struct row_table {
+    pitches from;
+    int phases;
+    bool phase_used[most_phases];
+    axis_units<most_depths, most_depths, most_tile_depths> depths;
+    axis_units<most_units, most_taps, most_columns> columns;
+    /// Elements that are loaded at a time, in NXC channels of a column. Pieces are so many
+    /// channels of a vector; in NCX the planes of a multiplier.
+    int loaded, pieces;
+    /// Whether rows that are on their way in registers leave these some at a time.
+    bool grouped;
+
+    /// Of so many channels, or planes, and of rows of so many columns, which tiles enter every
+    /// `step`.
+    static constexpr row_table of(const problem_specification &p,
+            const pitches &from, int channels, int columns, int step) {
+        const int bytes = bytes_of(p.type);
+        row_table t {};
+        t.from = from;
+        t.phases = t.depths.vector = t.depths.count = 1;
+        t.depths.used[0] = t.depths.always_inside[0] = true;
+        t.columns.vector = p.channels_last
+                ? 1
+                : vector_along(bytes, p.alignment, columns, from, step);
+        t.loaded = p.channels_last
+                ? vector_of_channels(bytes, p.alignment, channels, from)
+                : t.columns.vector;
+        t.pieces = p.channels_last ? channels / t.loaded : channels;
+        return t;
+    }
+    constexpr int units() const {
+        return phases * depths.count * pieces * columns.count;
     }
 };
 

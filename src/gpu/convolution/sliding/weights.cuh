@@ -32,13 +32,13 @@ __device__ __forceinline__ void copy_columns(storage<of> *to,
 
 /// Long windows of one row: all threads of a block load some rows of a channel, the next ones
 /// while they work, and a thread adds the products of some columns of dst.
-template <const weights_specification &s>
+template <const kernel_specification &s>
 __device__ void add_staged_rows(weights_walk<s> &t,
         const storage<s.of.type> *src, const storage<s.of.type> *dst,
         int channel, int part) {
     constexpr problem_specification p = s.of;
-    constexpr weights_cut cut = s.cut;
-    constexpr weights_geometry g = geometry_of(s);
+    constexpr work_cut cut = s.cut;
+    constexpr const weights_geometry &g = geometry_for<s, weights_geometry>::g;
     using type = storage<p.type>;
     constexpr int vector = 16 / bytes_of(p.type);
     using vector_type = jit::elements<p.type, vector>;
@@ -59,11 +59,11 @@ __device__ void add_staged_rows(weights_walk<s> &t,
             const bool exists = item < g.items;
             type *const to
                     = staged + (buffer * cut.staged_rows + r) * g.row_elements;
-            copy_columns<p.type, g.src_loaded, cut.threads>(to,
+            copy_columns<p.type, g.src.loaded, cut.threads>(to,
                     of_src + image * p.read.image + depth * p.read.depth
                             + row * p.read.row,
                     exists ? p.column.read : 0, column + g.low, g.src_columns);
-            copy_columns<p.type, g.dst_loaded, cut.threads>(to + g.src_columns,
+            copy_columns<p.type, g.dst.loaded, cut.threads>(to + g.src_columns,
                     of_dst + image * p.written.image + depth * p.written.depth
                             + row * p.written.row,
                     exists ? p.column.written : 0, column, cut.piece);
@@ -109,14 +109,14 @@ __device__ void add_staged_rows(weights_walk<s> &t,
 
 /// Writes partial sums [part][number], numbers counting the channels of dst, then the
 /// window along W, H and D.
-template <const weights_specification &s>
+template <const kernel_specification &s>
 __device__ void slide_weights(const storage<s.of.type> *src,
         const storage<s.of.type> *dst, sum<s.of.type> *partials) {
     using walk_type = weights_walk<s>;
     using sum_type = sum<s.of.type>;
     constexpr problem_specification p = s.of;
-    constexpr weights_cut cut = s.cut;
-    constexpr weights_geometry g = walk_type::g;
+    constexpr work_cut cut = s.cut;
+    constexpr const weights_geometry &g = geometry_for<s, weights_geometry>::g;
     wait_and_let_later_work_start();
     walk_type t;
     const unsigned thread = threadIdx.x;
@@ -144,8 +144,9 @@ __device__ void slide_weights(const storage<s.of.type> *src,
     }
     t.for_each_sum([](sum_type &sum_of, int) { sum_of = 0; });
     if constexpr (g.copied) {
-        t.src_copies = {jit::dynamic_shared(), (cut.ahead + 1) * cut.unroll};
-        t.dst_copies = {
+        t.src_rows.copies
+                = {jit::dynamic_shared(), (cut.ahead + 1) * cut.unroll};
+        t.dst_rows.copies = {
                 jit::dynamic_shared() + g.dst_at, (cut.ahead + 1) * cut.unroll};
     }
     const unsigned last_round

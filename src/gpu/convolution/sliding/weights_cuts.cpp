@@ -12,11 +12,7 @@ namespace {
 /// Shared memory that a block's sums have beside its rows.
 constexpr int sums_bytes = 26000;
 
-using weights_tile = tile<weights_cut>;
-
 struct estimator : tile_estimator {
-    std::vector<weights_tile> tiles = {};
-
     int kept() const {
         return p.row.step == 1
                 ? p.row.taps
@@ -31,97 +27,51 @@ struct estimator : tile_estimator {
 void estimator::add_tile(int vector, const block_shape &block, int columns) {
     const bool nxc = p.channels_last;
     const int m = p.multiplier;
-    const int step = p.column.step;
-    const bool one = columns >= width;
-    double met = step * (columns - 1) + (p.column.taps - 1) * column_gap + 1;
-    int loaded = vector;
-    double load_wavefronts = 1.0;
-    if (nxc) {
-        load_wavefronts = std::max(1.0, loaded * bytes * 32 / 128.0);
-    } else {
-        loaded = vector_along(bytes, p.alignment, p.column.read, p.read,
-                one ? 0 : columns * step);
-        if (one) met = std::min(met, static_cast<double>(p.column.read));
-        load_wavefronts = std::max({1.0, columns * step * bytes * 32 / 128.0,
-                loaded * bytes * 32 / 128.0});
-    }
+    const row_read src = reads(columns, vector);
     const int phases = std::min(p.row.step, p.row.taps);
-    const double read
-            = static_cast<double>(phases) * p.depth.taps * met * vector;
+    const double of_row = phases * src.met * vector;
     const double of_dst = static_cast<double>(columns) * vector * m;
-    const double raw = (read + of_dst) * bytes / 4;
-    const double registers = kept() * of_dst * wide
-            + static_cast<double>(taps) * m * vector * wide
-            + phases * met * vector * wide * (bytes == 2 ? 1.0 : 0.6) + 30;
-    const int pieces = vector * m
-            / vector_of_channels(bytes, p.alignment, vector * m, p.written);
-    const double loads = nxc ? phases * p.depth.taps * met + columns * pieces
-                             : phases * p.depth.taps * met / loaded
-                    + static_cast<double>(columns) * m / loaded;
-    const double instructions = of_dst * taps * wide + loads * 1.5
-            + (read + of_dst) * (bytes == 2 ? 1.0 : 0.3 * wide) + 26
+    const int dst_loaded = nxc
+            ? vector_of_channels(bytes, p.alignment, vector * m, p.written)
+            : src.loaded;
+    walk_estimate of {*this, block, sums_bytes, 0.9, is_long()};
+    of.raw = (of_row * p.depth.taps + of_dst) * bytes / 4;
+    of.registers = registers_of(kept() * of_dst, vector, of_row);
+    of.loads = of_row / src.loaded * p.depth.taps + of_dst / dst_loaded;
+    of.instructions = of_dst * taps * wide
+            + loading(of.loads, of_row * p.depth.taps + of_dst) + 26
             + (kept() - 1) * of_dst * wide
                     * (kept() > 4 && !is_long() ? 0.5 : 0.0);
-    const int results = columns * vector;
-    const double new_bytes = static_cast<double>(columns) * (step * phases + m)
+    of.bytes = static_cast<double>(columns) * (p.column.step * phases + m)
             * vector * bytes;
-    // As for data (data_tiles.cpp).
-    const bool may_copy
-            = std::min(loaded, nxc ? vector * m / pieces : loaded) * bytes
-            >= (instructions < 24 * loads ? 8 : 4);
-    const int group = std::clamp(
-            static_cast<int>(is_long() ? 500 / (of_dst * taps * wide)
-                                       : 400 / instructions),
-            1, std::clamp(p.row.written / 24, 1, 8));
-    const rows_ahead of {gpu, block.threads, registers, raw, instructions,
-            new_bytes, may_copy, group, sums_bytes, 0.9};
+    of.wavefronts = of.loads * src.wavefronts;
+    of.loaded_bytes = src.loaded * bytes;
+    of.results = columns * vector * used(columns);
+    of.floor = 9.7 * bytes * (m + read_share());
+    of.may_copy_groups(std::min(src.loaded, dst_loaded) * bytes, false,
+            is_long() ? 500 / (of_dst * taps * wide) : 400 / of.instructions);
     const int ahead = of.best();
     for (const int rows : {1, ahead}) {
         const double all = of.held(rows);
         if (all > most_registers) continue;
-        const int blocks = of.blocks(rows);
-        const double taken = of.copied(rows) ? loads : 0;
-        const double moves = is_long()
-                ? (kept() - 1) * of_dst * wide / (of.copied(rows) ? group : 2)
-                : 0;
-        const double by_issue = (instructions + taken + moves
-                                        + (of.copied(rows) ? 14.0 / group : 0))
-                / results / used(columns);
-        const double by_shared = 4
-                * (loads * load_wavefronts
-                        + taken * 2 * std::max(1.0, loaded * bytes / 4.0))
-                / results / used(columns);
-        double cost = of.with_few_warps(
-                overlapped(by_issue, by_shared), rows, is_long());
-        const double ratio = static_cast<double>(p.depth.written)
-                * p.row.written * p.column.written
-                / (static_cast<double>(p.depth.read) * p.row.read
-                        * p.column.read);
-        const double floor = 9.7 * bytes * (m + 1 / ratio);
-        cost = std::max(cost, 0.75 * floor * of.late(rows)) + 0.2 * cost;
+        const double moves = is_long() ? (kept() - 1) * of_dst * wide
+                        / (of.copied(rows) ? of.group : 2)
+                                       : 0;
+        const double groups = of.copied(rows) ? 14.0 / of.group : 0;
         // As many steps as rows of dst are kept: none of these moves then.
         const int whole = ceil_div(kept(), rows) * rows;
         int unroll = std::max(2, rows);
         if (kept() <= 4)
             unroll = all * 1.15 + 6 < static_cast<double>(gpu.registers)
-                                    / (block.threads * blocks)
+                                    / (block.threads * of.blocks(rows))
                     ? whole
                     : rows;
-        else if (kept() > 8 && instructions * kept() < 3600)
+        else if (kept() > 8 && of.instructions * kept() < 3600)
             unroll = whole;
-        unroll = of.copied(rows) ? kept() <= 4 ? kept() : group
+        unroll = of.copied(rows) ? kept() <= 4 ? kept() : of.group
                                  : ceil_div(unroll, rows) * rows;
-        weights_cut cut {};
-        cut.vector = vector;
-        cut.columns = columns;
-        cut.copies = of.copied(rows);
-        cut.ahead = cut.copies ? ceil_div(rows, unroll) : rows;
-        cut.unroll = unroll;
-        cut.unchecked = unroll > 1 || instructions < 260;
-        cut.lanes = nxc ? block.lanes : 1;
-        cut.threads = block.threads;
-        cut.blocks = blocks;
-        tiles.push_back({cost, cut});
+        tiles.push_back({of.cost(rows, moves + groups),
+                {p, of.cut(vector, columns, rows, unroll)}});
         if (ahead == 1) break;
     }
 }
@@ -132,7 +82,7 @@ void estimator::add_tiles() {
         for (int columns = 1; columns <= std::min(width, 16); ++columns)
             add_tile(vector, block, columns);
     }
-    std::ranges::stable_sort(tiles, {}, &weights_tile::cost);
+    std::ranges::stable_sort(tiles, {}, &choice::cost);
 }
 
 /// NCX: channels whose planes a block of threads covers best.
@@ -157,29 +107,28 @@ int channels_of_block(const estimator &e, int threads, int slots) {
 }
 
 /// Strips, parts and rounds.
-std::optional<weights_cut> finished(const estimator &e, weights_cut cut) {
+std::optional<work_cut> finished(const estimator &e, work_cut cut) {
     const problem_specification &p = e.p;
     cut.strip = 1 << 20;
-    const weights_geometry all = geometry_of(weights_specification {p, cut});
+    const weights_geometry all = weights_geometry::of({p, cut});
     if (!all.fits) return {};
     const int steps = all.end_step - all.first_step;
     const double of_strip = static_cast<double>(all.tiles) * p.depth.written
             * all.classes * p.images;
     const double held = static_cast<double>(e.gpu.multiprocessors) * cut.blocks;
-    std::optional<weights_cut> best;
+    std::optional<work_cut> best;
     double least_cost = HUGE_VAL;
     for (int strips = 1; strips <= std::max(1, steps / 3); ++strips) {
         const int strip = std::max(1, ceil_div(steps, strips));
         if (ceil_div(std::max(steps, 1), strip) != strips) continue;
-        weights_cut tried = cut;
+        work_cut tried = cut;
         tried.strip = strip;
         if (!p.channels_last)
             tried.channels = channels_of_block(e, cut.threads,
                     static_cast<int>(std::min<int64_t>(1 << 20,
                             int64_t {all.tiles} * all.classes * strips
                                     * p.depth.written)));
-        const weights_geometry g
-                = geometry_of(weights_specification {p, tried});
+        const weights_geometry g = weights_geometry::of({p, tried});
         if (!g.fits) continue;
         const double blocks = g.channel_blocks * g.tap_blocks;
         for (const int waves : {1, 2, 3, 4, 6, 8}) {
@@ -212,19 +161,19 @@ std::optional<weights_cut> finished(const estimator &e, weights_cut cut) {
         cut.strip = std::max(1, std::min(steps, longest_chain / cut.columns));
         cut.rounds = 1;
         cut.parts = 1;
-        cut.parts = geometry_of(weights_specification {p, cut}).groups;
+        cut.parts = weights_geometry::of({p, cut}).groups;
         best = cut;
     }
-    const weights_geometry g = geometry_of(weights_specification {p, *best});
+    const weights_geometry g = weights_geometry::of({p, *best});
     if (!g.fits || g.shared_bytes > e.gpu.block_shared_bytes - sums_bytes)
         return {};
     return best;
 }
 
 /// Large windows: a block has one row of their taps.
-std::vector<weights_tile> tiles_of_rows(const estimator &e) {
+std::vector<choice> tiles_of_rows(const estimator &e) {
     const problem_specification &p = e.p;
-    std::vector<weights_tile> tiles;
+    std::vector<choice> tiles;
     if (p.row.step != 1 || p.depth.taps > 1 || p.row.taps == 1) return tiles;
     for (const int columns : e.row_columns()) {
         const int met = std::min((columns - 1) * p.column.step
@@ -239,7 +188,7 @@ std::vector<weights_tile> tiles_of_rows(const estimator &e) {
                 + met * e.bytes / 8 + 40
                 + p.column.taps * row_taps * p.multiplier * e.wide;
         if (registers > 230) continue;
-        weights_cut cut {};
+        work_cut cut {};
         cut.vector = cut.ahead = cut.unroll = 1;
         cut.columns = columns;
         cut.row_taps = row_taps;
@@ -249,14 +198,14 @@ std::vector<weights_tile> tiles_of_rows(const estimator &e) {
         cut.lanes = block.lanes;
         cut.threads = block.threads;
         cut.blocks = std::clamp(e.blocks_of(cut.threads, registers), 1, 8);
-        tiles.push_back({static_cast<double>(met + columns) / columns, cut});
+        tiles.push_back(
+                {static_cast<double>(met + columns) / columns, {p, cut}});
     }
     return tiles;
 }
 
 /// Long windows of one row of NCX, by rows in shared memory.
-std::optional<choice<weights_specification>> staged_rows_choice(
-        const tile_estimator &e) {
+std::optional<choice> staged_rows_choice(const tile_estimator &e) {
     const problem_specification &p = e.p;
     const gpu_facts &gpu = e.gpu;
     constexpr int shortest = 9;
@@ -265,7 +214,7 @@ std::optional<choice<weights_specification>> staged_rows_choice(
             || p.column.step > 1 || p.column.dilation != -1 || !p.row.is_flat()
             || !p.depth.is_flat())
         return {};
-    weights_cut cut {};
+    work_cut cut {};
     cut.vector = cut.ahead = cut.unroll = cut.strip = cut.lanes = 1;
     // An odd number of vectors: neighbours' are in different banks.
     cut.columns = e.bytes == 4 ? 12 : 10;
@@ -281,7 +230,7 @@ std::optional<choice<weights_specification>> staged_rows_choice(
     const int registers = (p.column.taps + cut.columns) * e.wide + 24;
     if (registers > most_registers) return {};
     cut.parts = cut.rounds = 1;
-    const weights_geometry g = geometry_of(weights_specification {p, cut});
+    const weights_geometry g = weights_geometry::of({p, cut});
     if (!g.fits || g.shared_bytes > gpu.block_shared_bytes - sums_bytes)
         return {};
     cut.blocks = std::clamp(
@@ -291,7 +240,7 @@ std::optional<choice<weights_specification>> staged_rows_choice(
     const double held = static_cast<double>(gpu.multiprocessors) * cut.blocks;
     const int most_rounds = std::max(1, longest_chain / cut.columns);
     double least_cost = HUGE_VAL;
-    weights_cut best = cut;
+    work_cut best = cut;
     for (int waves = 1; waves <= 8; ++waves) {
         const int wanted = std::clamp(
                 static_cast<int>(held * waves / p.channels), 1, g.groups);
@@ -305,38 +254,30 @@ std::optional<choice<weights_specification>> staged_rows_choice(
         best = cut;
     }
     const double copies = (1.0 + static_cast<double>(g.src_columns) / cut.piece)
-            * 8 / std::min(g.src_loaded, g.dst_loaded);
+            * 8 / std::min(g.src.loaded, g.dst.loaded);
     const double loads
             = (2 * cut.columns + p.column.taps) * e.bytes / 16.0 / cut.columns;
     const double instructions
             = p.column.taps * e.wide + copies + 1.2 * loads + 2.5;
     const double floor = 9.7 * e.bytes * 2;
-    return choice<weights_specification> {
-            std::max(instructions, 0.75 * floor) + 0.2 * instructions,
-            {p, best}};
+    return choice {beside_memory(instructions, floor), {p, best}};
 }
 
 } // namespace
 
-std::vector<choice<weights_specification>> weights_choices(
+std::vector<choice> weights_choices(
         const problem_specification &p, const gpu_facts &gpu) {
     estimator e {{p, gpu}};
     e.add_tiles();
     if (e.tiles.empty()) e.tiles = tiles_of_rows(e);
-    std::vector<choice<weights_specification>> chosen;
+    std::vector<choice> chosen;
     const auto staged = staged_rows_choice(e);
     if (staged && (e.tiles.empty() || staged->cost < e.tiles[0].cost))
         chosen.push_back(*staged);
-    for (const weights_tile &each : e.tiles) {
+    for (const choice &each : e.tiles) {
         if (chosen.size() >= 4 || each.cost > 1.9 * e.tiles[0].cost) break;
-        const auto same = std::count_if(
-                chosen.begin(), chosen.end(), [&](const auto &other) {
-                    const weights_cut &cut = other.specification.cut;
-                    return cut.vector == each.cut.vector
-                            && (cut.ahead > 1) == (each.cut.ahead > 1);
-                });
-        if (same >= (chosen.size() < 3 ? 1 : 2)) continue;
-        if (const auto cut = finished(e, each.cut))
+        if (!is_unlike(chosen, each.specification.cut)) continue;
+        if (const auto cut = finished(e, each.specification.cut))
             chosen.push_back({each.cost, {p, *cut}});
     }
     return chosen;

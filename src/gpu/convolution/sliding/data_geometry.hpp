@@ -1,61 +1,20 @@
-// What a kernel of data is compiled for, and what follows from it.
+// What follows from the specification of a kernel of data.
 #pragma once
 
 #include "gpu/convolution/sliding/specification.hpp"
 
 namespace gradnn::gpu::sliding {
 
-enum class staging { none, results, all };
-
-/// How the work of a data kernel is cut.
-struct data_cut {
-    int vector; ///< channels of a thread; 1 in NCX
-    int columns,
-            depths; ///< results of a thread in a row, and in how many depths
-    int strip; ///< rows that a thread walks through
-    int ahead; ///< rows on their way, in registers, or groups of rows
-    int unroll; ///< steps of the loop's body, a multiple of `ahead`, or rows of a group
-    bool unchecked; ///< a body without tests for the middle of a strip
-    bool copies; ///< rows ahead go to shared memory, in groups
-    int lanes; ///< vectors of channels side by side in a block; 1 in NCX
-    int threads, blocks; ///< of a block; that a multiprocessor is to hold
-    /// NCX: results, or all, lie in shared memory; a block has so many planes (volumes,
-    /// where `volumes`), or a band of rows of one.
-    staging staged;
-    int planes, band;
-    bool volumes;
-    /// For windows whose taps do not fit in registers: a thread has the results of one row,
-    /// the window's rows pass by, and the weights lie in shared memory. Where all is staged,
-    /// for long windows of one row, whose taps pass by, `chunk` at a time.
-    bool row_by_row;
-    int chunk;
-};
-
-struct data_specification {
-    problem_specification of;
-    data_cut cut;
-};
-
 struct data_geometry {
     int column_step; ///< between a thread's columns
     int tiles, depth_tiles, strips, rows; ///< rows of a class
     row_walk walk;
-    int furthest_column; ///< that a tile's first result may meet
-    column_units units;
-    /// Depths that a thread reads, counted from the one that its first result meets.
-    int first_depth, depth_slots;
-    bool depth_used[most_depths], depth_always_inside[most_depths];
-    /// By tap and depth of a tile, counted from the first that it reads, or -1.
-    short depth_met[most_taps][most_tile_depths];
+    row_table read;
     /// By phase and tap of the rows: the open sum, or -1.
     short sum_of[most_phases][most_taps];
-    bool phase_used[most_phases];
     int write_vector;
     int channel_blocks,
             of_block; ///< blocks side by side in channels; items of one
-    /// A column's or vector's channels are loaded `loaded` elements at a time: in NCX these
-    /// are columns of a plane, and `pieces` the planes of a multiplier.
-    int loaded, pieces;
     int bands;
     int unit_elements,
             read_elements; ///< of a staged unit: of results, of what is read
@@ -67,11 +26,13 @@ struct data_geometry {
     int weights_at, weights_pitch;
     int items, grid, shared_bytes;
     bool fits; ///< whether all of it can be counted and held
+
+    static constexpr data_geometry of(const kernel_specification &);
 };
 
-constexpr data_geometry geometry_of(const data_specification &s) {
+constexpr data_geometry data_geometry::of(const kernel_specification &s) {
     const problem_specification &p = s.of;
-    const data_cut &c = s.cut;
+    const work_cut &c = s.cut;
     const int bytes = bytes_of(p.type);
     const bool staged = c.staged != staging::none;
     const bool read_too = c.staged == staging::all;
@@ -94,60 +55,34 @@ constexpr data_geometry geometry_of(const data_specification &s) {
         g.read_bytes
                 = ceil_div(c.planes * g.read_elements * bytes + 32, 16) * 16;
     }
-    const int step = g.tiles > g.column_step
-            ? c.columns * g.column_step * p.column.step / p.column.up
-            : 0;
-    // Rows of staged planes follow one another without gaps.
-    g.units.vector = p.channels_last ? 1
-            : read_too
-            ? vector_dividing(bytes, 16, p.column.read, step)
-            : vector_along(bytes, p.alignment, p.column.read, p.read, step);
-    g.loaded = p.channels_last ? vector_of_channels(
-                       bytes, p.alignment, c.vector * p.multiplier, p.read)
-                               : g.units.vector;
-    g.pieces = p.channels_last ? c.vector * p.multiplier / g.loaded
-                               : p.multiplier;
-    // What the last tile's first result meets.
-    g.furthest_column = first_column_of(g.tiles - 1, c.columns, g.column_step)
-            * p.column.step / p.column.up;
-    if (!g.units.fill(p.column, c.columns, g.column_step, g.furthest_column,
-                p.column.read))
-        return g;
-
-    bool any_depth = false;
-    int last_depth = 0;
-    for (int o = 0; o < c.depths; ++o)
-        for (int k = 0; k < p.depth.taps; ++k) {
-            const int at = p.depth.met(o, k);
-            if (at == axis::none) continue;
-            g.first_depth = any_depth ? least(g.first_depth, at) : at;
-            last_depth = any_depth ? most(last_depth, at) : at;
-            any_depth = true;
-        }
-    g.depth_slots = last_depth - g.first_depth + 1;
-    if (g.depth_slots > most_depths || g.walk.phases > most_phases
-            || c.depths > most_tile_depths || p.depth.taps > most_taps
+    // Staged planes follow one another without gaps.
+    pitches from = p.read;
+    if (read_too) {
+        from.column = 1;
+        from.row = p.column.read;
+        from.depth = from.row * p.row.read;
+        from.channel = from.depth * p.depth.read;
+    }
+    g.read = row_table::of(p, from, c.vector * p.multiplier, p.column.read,
+            g.tiles > g.column_step
+                    ? c.columns * g.column_step * p.column.step / p.column.up
+                    : 0);
+    g.read.phases = g.walk.phases;
+    if (!g.read.columns.fill(p.column, c.columns, g.column_step,
+                first_column_of(g.tiles - 1, c.columns, g.column_step)
+                        * p.column.step / p.column.up)
+            || p.depth.taps > most_taps
+            || !g.read.depths.fill(p.depth, c.depths, 1,
+                    (g.depth_tiles - 1) * c.depths * p.depth.step / p.depth.up)
+            || g.read.depths.count > most_taps || g.walk.phases > most_phases
             || (p.row.taps > most_taps && !c.row_by_row))
         return g;
     g.fits = true;
-    const int furthest_depth
-            = (g.depth_tiles - 1) * c.depths * p.depth.step / p.depth.up;
-    for (int o = 0; o < c.depths; ++o)
-        for (int k = 0; k < p.depth.taps; ++k) {
-            const int at = p.depth.met(o, k);
-            g.depth_met[k][o] = -1;
-            if (at == axis::none || at + furthest_depth < 0
-                    || at >= p.depth.read)
-                continue;
-            g.depth_met[k][o] = static_cast<short>(at - g.first_depth);
-            g.depth_used[at - g.first_depth] = true;
-            g.depth_always_inside[at - g.first_depth]
-                    = at >= 0 && at + furthest_depth < p.depth.read;
-        }
     for (int f = 0; f < g.walk.phases && !c.row_by_row; ++f)
         for (int k = 0; k < p.row.taps; ++k) {
-            g.sum_of[f][k] = static_cast<short>(g.walk.sum_of(p.row, f, k));
-            g.phase_used[f] |= g.sum_of[f][k] >= 0;
+            const int sum = g.walk.sum_of(f, k);
+            g.sum_of[f][k] = static_cast<short>(sum == axis::none ? -1 : sum);
+            g.read.phase_used[f] |= sum != axis::none;
         }
 
     g.write_vector = staged
@@ -179,7 +114,7 @@ constexpr data_geometry geometry_of(const data_specification &s) {
             g.weights_pitch = ceil_div(p.column.taps, c.chunk) * c.chunk;
             g.shared_bytes = g.weights_at
                     + c.planes * g.weights_pitch * sum_bytes_of(p.type);
-            if (c.chunk % g.units.vector) g.fits = false;
+            if (c.chunk % g.read.columns.vector) g.fits = false;
         }
     } else {
         items *= static_cast<long long>(g.depth_tiles) * p.images;
@@ -198,18 +133,18 @@ constexpr data_geometry geometry_of(const data_specification &s) {
     // With them come the elements that ops behind the problem read.
     const int ops = staged ? 0 : epilogues_of(p);
     g.copied = rows_are_copied(c.copies,
-                       ops > 0 ? least(g.loaded, g.write_vector) * bytes
-                               : g.loaded * bytes)
+                       ops > 0 ? least(g.read.loaded, g.write_vector) * bytes
+                               : g.read.loaded * bytes)
             && !read_too;
     if (g.copied) {
         g.copied_at = ceil_div(g.shared_bytes, 16) * 16;
         const int rows = (c.ahead + 1) * c.unroll * bytes * c.threads;
-        g.others_at = g.copied_at
-                + rows * g.walk.phases * g.depth_slots * g.pieces
-                        * g.units.count * g.loaded;
+        g.others_at = g.copied_at + rows * g.read.units() * g.read.loaded;
         g.shared_bytes = g.others_at
                 + rows * ops * p.row.up * c.depths * c.columns * c.vector;
     }
+    g.read.grouped = !g.copied && c.ahead >= 4 && c.ahead == c.unroll
+            && g.read.units() <= 8;
     if (items >= 1 << 30 || grid >= 1LL << 31) g.fits = false;
     g.items = static_cast<int>(items);
     g.grid = static_cast<int>(grid);

@@ -1,42 +1,18 @@
-// What the kernels of a gradient of weights are compiled for, and what follows from it.
+// What follows from the specification of a kernel of weights.
 #pragma once
 
 #include "gpu/convolution/sliding/specification.hpp"
 
 namespace gradnn::gpu::sliding {
 
-/// How the work of a gradient of weights is cut.
-struct weights_cut {
-    int vector, columns, strip, ahead, unroll;
-    bool unchecked, copies; ///< as data_cut has them
-    int lanes, threads, blocks;
-    /// NCX: channels side by side in a block; 0: a block has one.
-    int channels;
-    /// So many rows of the window's taps are a block's; 0: all.
-    int row_taps;
-    /// Partial sums of a weight, each of so many rounds of a block.
-    int parts, rounds;
-    /// Long windows of one row in NCX: a block has so many rows, or pieces of rows of so many
-    /// columns, in shared memory at a time; 0: none.
-    int staged_rows, piece;
-};
-
-struct weights_specification {
-    problem_specification of;
-    weights_cut cut;
-};
-
 /// At step t a thread has rows of src of each phase, and of dst the row of the step and as
 /// many before it as `kept` says. Tap k meets the phase's row and the dst row of its age.
 /// Taps are counted along src: an axis' dilation is negative, its base minus the pad.
 struct weights_geometry {
-    int column_step, tiles, classes, phases, kept, first_step, end_step, strips;
-    column_units src, dst;
-    int src_loaded, src_pieces, dst_loaded,
-            dst_pieces; ///< as data_geometry has them
+    int column_step, tiles, classes, kept, first_step, end_step, strips;
+    row_table src, dst;
     int row_taps, tap_blocks; ///< of a block; how many of these have all
     short phase_of[most_taps], age_of[most_taps]; ///< by tap of the rows
-    bool phase_used[most_phases];
     int channel_blocks, of_block,
             slots; ///< slots: threads of a channel in a block of several
     int items, groups, grid, sums;
@@ -46,22 +22,23 @@ struct weights_geometry {
     /// that, and how many there are; of src and dst together.
     int pieces, low, past, src_columns, row_elements;
     bool fits;
+
+    static constexpr weights_geometry of(const kernel_specification &);
+    static constexpr weights_geometry of_staged(const kernel_specification &);
 };
 
-constexpr weights_geometry geometry_of_staged(const weights_specification &s) {
+constexpr weights_geometry weights_geometry::of_staged(
+        const kernel_specification &s) {
     const problem_specification &p = s.of;
-    const weights_cut &c = s.cut;
+    const work_cut &c = s.cut;
     const int vector = 16 / bytes_of(p.type);
     weights_geometry g {};
-    g.column_step = g.classes = g.phases = g.kept = g.strips = g.row_taps = 1;
+    g.column_step = g.classes = g.kept = g.strips = g.row_taps = 1;
     g.tiles = c.piece / c.columns;
     // What is loaded to shared memory at a time.
-    g.src_loaded = vector_along(
-            bytes_of(p.type), p.alignment, p.column.read, p.read, vector);
-    g.dst_loaded = vector_along(
-            bytes_of(p.type), p.alignment, p.column.written, p.written, vector);
-    g.src.vector = g.dst.vector = g.src.count = g.dst.count = 1;
-    g.src_pieces = g.dst_pieces = 1;
+    g.src = row_table::of(p, p.read, 1, p.column.read, vector);
+    g.dst = row_table::of(p, p.written, 1, p.column.written, vector);
+    g.src.columns.count = g.dst.columns.count = 1;
     g.sums = p.column.taps;
     g.pieces = ceil_div(p.column.written, c.piece);
     g.low = floor_div(p.column.base, vector) * vector;
@@ -85,10 +62,10 @@ constexpr weights_geometry geometry_of_staged(const weights_specification &s) {
     return g;
 }
 
-constexpr weights_geometry geometry_of(const weights_specification &s) {
-    if (s.cut.staged_rows) return geometry_of_staged(s);
+constexpr weights_geometry weights_geometry::of(const kernel_specification &s) {
+    if (s.cut.staged_rows) return of_staged(s);
     const problem_specification &p = s.of;
-    const weights_cut &c = s.cut;
+    const work_cut &c = s.cut;
     const int bytes = bytes_of(p.type);
     weights_geometry g {};
     const int stride = p.row.step;
@@ -100,16 +77,24 @@ constexpr weights_geometry geometry_of(const weights_specification &s) {
     g.tiles = ceil_div(p.column.written, g.column_step * c.columns)
             * g.column_step;
     g.classes = stride == 1 ? gap : 1;
-    g.phases = stride;
     g.row_taps = c.row_taps ? c.row_taps : p.row.taps;
     g.tap_blocks = ceil_div(p.row.taps, g.row_taps);
     g.kept = 1;
-    if (g.phases > most_phases || g.row_taps > most_taps) return g;
+    const int of_tile = g.tiles > g.column_step ? c.columns : 0;
+    g.src = row_table::of(
+            p, p.read, c.vector, p.column.read, of_tile * p.column.step);
+    g.dst = row_table::of(
+            p, p.written, c.vector * p.multiplier, p.column.written, of_tile);
+    g.src.phases = stride;
+    g.src.depths.count = p.depth.taps;
+    if (stride > most_phases || g.row_taps > most_taps
+            || p.depth.taps > most_depths)
+        return g;
     for (int k = 0; k < g.row_taps; ++k) {
         g.phase_of[k] = static_cast<short>(k * gap % stride);
         g.age_of[k] = static_cast<short>(k * gap / every);
         g.kept = most(g.kept, g.age_of[k] + 1);
-        g.phase_used[g.phase_of[k]] = true;
+        g.src.phase_used[g.phase_of[k]] = true;
     }
     if (c.row_taps) {
         g.first_step = 0;
@@ -122,41 +107,27 @@ constexpr weights_geometry geometry_of(const weights_specification &s) {
     }
     g.end_step = most(g.end_step, g.first_step);
     g.strips = ceil_div(most(g.end_step - g.first_step, 1), c.strip);
-    const int of_tile = g.tiles > g.column_step ? c.columns : 0;
-    g.src.vector = p.channels_last
-            ? 1
-            : vector_along(bytes, p.alignment, p.column.read, p.read,
-                    of_tile * p.column.step);
-    g.dst.vector = p.channels_last
-            ? 1
-            : vector_along(
-                    bytes, p.alignment, p.column.written, p.written, of_tile);
-    g.src_loaded = p.channels_last
-            ? vector_of_channels(bytes, p.alignment, c.vector, p.read)
-            : g.src.vector;
-    g.src_pieces = p.channels_last ? c.vector / g.src_loaded : 1;
-    g.dst_loaded = p.channels_last ? vector_of_channels(bytes, p.alignment,
-                           c.vector * p.multiplier, p.written)
-                                   : g.dst.vector;
-    g.dst_pieces = p.channels_last ? c.vector * p.multiplier / g.dst_loaded
-                                   : p.multiplier;
     const int last = first_column_of(g.tiles - 1, c.columns, g.column_step);
-    constexpr axis itself {0, 0, 1, 1, 1, 1, 0};
-    if (!g.src.fill(p.column, c.columns, g.column_step, p.column.step * last,
-                p.column.read)
-            || !g.dst.fill(
-                    itself, c.columns, g.column_step, last, p.column.written))
+    const axis itself {p.column.written, p.column.written, 1, 1, 1, 1, 0};
+    if (!g.src.columns.fill(
+                p.column, c.columns, g.column_step, p.column.step * last)
+            || !g.dst.columns.fill(itself, c.columns, g.column_step, last))
         return g;
+    // Depths may be far apart, and are as many as taps.
+    for (int k = 0; k < p.depth.taps; ++k) {
+        g.src.depths.at[k] = p.depth.met(0, k);
+        g.src.depths.meet(k, 0, k, g.src.depths.at[k],
+                (p.depth.written - 1) * p.depth.step, p.depth.read);
+    }
+    g.dst.phase_used[0] = true;
     g.sums = p.multiplier * c.vector * p.depth.taps * g.row_taps
             * p.column.taps;
     g.copied = rows_are_copied(
-            c.copies, least(g.src_loaded, g.dst_loaded) * bytes);
+            c.copies, least(g.src.loaded, g.dst.loaded) * bytes);
     if (g.copied) {
         const int slots = (c.ahead + 1) * c.unroll * c.threads * bytes;
-        g.dst_at = slots * g.phases * p.depth.taps * g.src_pieces * g.src.count
-                * g.src_loaded;
-        g.shared_bytes
-                = g.dst_at + slots * g.dst_pieces * g.dst.count * g.dst_loaded;
+        g.dst_at = slots * g.src.units() * g.src.loaded;
+        g.shared_bytes = g.dst_at + slots * g.dst.units() * g.dst.loaded;
     }
     const long long items = static_cast<long long>(g.tiles) * g.classes
             * g.strips * p.depth.written * p.images;
