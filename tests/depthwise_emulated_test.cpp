@@ -2,7 +2,7 @@
 // what tensor cores do by plain loops) in random problems as they are cut, against the
 // formula. Needs no GPU.
 // Of the host, ahead of what stands for gridDim.
-#include "gpu/convolution/depthwise/cut.hpp"
+#include "gpu/convolution/depthwise/shape.hpp"
 #include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/weights_sum.hpp"
@@ -66,18 +66,12 @@ void run_blocks(
     }
 }
 
-template <typename Type>
 void carry_out(const convolution_problem &problem, const cut_problem &of,
         int alignment, bool descending, tensors_of_problem &tensors) {
-    const auto at = [&](size_t tensor) {
-        return static_cast<Type *>(tensors[tensor].data());
-    };
-    const problem_shape &shape = of.shape;
+    auto &[src, weights, dst] = tensors;
     const work_cut cut = of.cut.at(alignment);
     const auto threads = static_cast<unsigned>(cut.threads());
-    const size_t read = shape.to_src ? 2 : 0;
-    const size_t written = 2 - read;
-    emulated::tensors = {{at(0), tensors[0].end()}, {at(2), tensors[2].end()}};
+    emulated::tensors = {{src.data(), src.end()}, {dst.data(), dst.end()}};
     emulated::shared_memory = nullptr;
     if (!cut.of_lines()) {
         emulated::shared_memory
@@ -85,24 +79,36 @@ void carry_out(const convolution_problem &problem, const cut_problem &of,
         emulated::shared_bytes = cut.shared_bytes;
         ASSERT_LE(cut.shared_bytes, sizeof gpu::depthwise::shared);
     }
-    const gpu::partial_weights<int32_t> sums(problem, cut.parts(), true);
-    std::vector<float> partials(
-            static_cast<size_t>(sums.count * sums.parts), std::nanf(""));
-    with_kernel<Type>(of, alignment, [&](auto *kernel) {
-        run_blocks(cut.blocks(), threads, descending, [&] {
-            if constexpr (std::is_invocable_v<decltype(kernel), Type *, Type *,
-                                  float *, problem_shape, work_cut>)
-                kernel(at(0), at(2), partials.data(), shape, cut);
-            else
-                kernel(at(read), at(1), at(written), shape, cut);
-        });
-    });
-    if (!of.of_weights) return;
-    emulated::shared_memory = nullptr;
-    run_blocks(1, gpu::weights_sum_threads, descending, [&] {
-        gpu::convolution_weights_sum_kernel<Type, Type, int32_t>(
-                partials.data(), at(0), at(2), at(1), sums);
-    });
+    with_kernel(problem.src.type, of, alignment,
+            [&]<typename Type, typename Written>(void (*kernel)(const Type *,
+                    const Type *, Written *, problem_shape, work_cut)) {
+                const auto at = [&](size_t tensor) {
+                    return static_cast<Type *>(tensors[tensor].data());
+                };
+                const auto run = [&](const Type *first, const Type *second,
+                                         Written *written) {
+                    run_blocks(cut.blocks(), threads, descending, [&] {
+                        kernel(first, second, written, of.shape, cut);
+                    });
+                };
+                if constexpr (std::is_same_v<Type, Written>) {
+                    const size_t read = of.shape.to_src ? 2 : 0;
+                    run(at(read), at(1), at(2 - read));
+                } else {
+                    const gpu::partial_weights<int32_t> sums(
+                            problem, cut.parts(), true);
+                    std::vector<float> partials(
+                            static_cast<size_t>(sums.count * sums.parts),
+                            std::nanf(""));
+                    run(at(0), at(2), partials.data());
+                    emulated::shared_memory = nullptr;
+                    run_blocks(1, gpu::weights_sum_threads, descending, [&] {
+                        gpu::convolution_weights_sum_kernel<Type, Type,
+                                int32_t>(
+                                partials.data(), at(0), at(2), at(1), sums);
+                    });
+                }
+            });
 }
 
 /// In whole numbers, whose sums f32 holds, and now and then an infinity.
@@ -126,10 +132,7 @@ void expect_formula(const convolution_problem &p, const cut_problem &of,
             typed(values[1], p.weights.type, 0),
             typed(values[2], p.dst.type, misplaced)};
     const bool descending = one_in(random, 2);
-    if (p.src.type == data_type::f16)
-        carry_out<__half>(p, of, alignment, descending, tensors);
-    else
-        carry_out<__nv_bfloat16>(p, of, alignment, descending, tensors);
+    carry_out(p, of, alignment, descending, tensors);
     memory found(values[output].size());
     tensors[output].read(found);
     by_formula(p, output, values);

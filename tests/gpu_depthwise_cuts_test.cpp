@@ -41,7 +41,7 @@ protected:
             ++refused_;
             return;
         }
-        const auto &[type, of_weights, shape, cut] = *of;
+        const auto &[shape, cut, of_weights] = *of;
         const bool of_lines = cut.of_lines();
         EXPECT_GE(cut.blocks(), 1);
         EXPECT_LT(product({cut.tiles, cut.bands, cut.image_parts}), INT32_MAX);

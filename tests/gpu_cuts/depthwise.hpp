@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/text.hpp"
-#include "gpu/convolution/depthwise/cut.hpp"
+#include "gpu/convolution/depthwise/shape.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu_cuts/layout.hpp"
 #include "support/random.hpp"

@@ -1,8 +1,8 @@
-#include "gpu/convolution/depthwise/cut.hpp"
-
+// Plain host arithmetic.
 #include <algorithm>
 #include <utility>
 
+#include "gpu/convolution/depthwise/shape.hpp"
 #include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/device/rounding.hpp"
@@ -14,10 +14,9 @@ namespace {
 
 constexpr int64_t element_bytes = 2;
 
-/// Whether on either side fewer positions outside are met than there are taps.
-bool pads_are_short(const window_axis &axis) {
-    return axis.before >= 0 && axis.before < axis.kernel
-            && positions_after(axis) < axis.kernel;
+/// Positions after the last of read that the last written one meets.
+int positions_after(const window_axis &axis) {
+    return axis.written - axis.read + axis.kernel - 1 - axis.before;
 }
 
 /// Nothing for what neither planes nor lines are.
@@ -54,8 +53,10 @@ std::optional<problem_shape> shape_of(const convolution_problem &problem) {
             axis.before = axis.kernel - 1 - axis.before;
         }
         shape.weights_strides[i] = weights.strides[i + 3];
+        // On either side fewer positions outside are met than there are taps.
         if (strides[i] != 1 || (dilations[i] != 1 && axis.kernel != 1)
-                || !pads_are_short(axis))
+                || axis.before < 0 || axis.before >= axis.kernel
+                || positions_after(axis) >= axis.kernel)
             return std::nullopt;
     }
     return shape;
@@ -81,9 +82,9 @@ bool cut_lines(work_cut &cut, const problem_shape &shape, bool of_weights,
             || along.kernel < least_taps || along.kernel >= most_taps
             || std::min(along.read, along.written) < least_columns)
         return false;
-    // Read begins at a multiple of so many columns where written does.
-    cut.steps = steps_of_taps(
-            along.kernel + zeros_before(along.before, of_weights ? 8 : 2));
+    // Matrices of sixteen rows or columns hold the taps for eight neighbouring columns.
+    const int zeros = zeros_before(along.before, of_weights ? 8 : 2);
+    cut.steps = ceil_div(zeros + along.kernel + 7, 16);
     cut.pieces = ceil_div(along.written, piece_columns);
     cut.tiles = shape.channels;
     const int64_t pieces = shape.images * down.read * cut.pieces;
@@ -263,7 +264,7 @@ std::optional<cut_problem> cut_of(
         const convolution_problem &problem, int64_t multiprocessors) {
     const std::optional<problem_shape> shape = shape_of(problem);
     if (!shape) return std::nullopt;
-    cut_problem of {problem.src.type, is_of_weights(problem), *shape, {}};
+    cut_problem of {*shape, {}, is_of_weights(problem)};
     const auto &cut = shape->down.kernel == 1 ? cut_lines : cut_planes;
     if (!cut(of.cut, *shape, of.of_weights, multiprocessors))
         return std::nullopt;

@@ -167,11 +167,16 @@ __device__ __forceinline__ uint32_t add_zero_times(
     return reinterpret_cast<const uint32_t &>(sum);
 }
 
-/// One element of written, tap by tap, and none that is outside.
+/// Zeros stand for what is outside, and times an infinity they are NaN. So a thread with a
+/// sum that is not finite takes those of its own that are NaN again from the definition, tap
+/// by tap, and none that is outside. Others stay as they are: their bits may not depend on
+/// what else their thread has, which is what made it look.
 template <typename Type>
-__device__ __noinline__ sum_of<Type> exact_element(const Type *read,
+__device__ __noinline__ void take_again(Type &element, const Type *read,
         const Type *weights, const problem_shape &shape, int64_t image,
         int64_t channel, int h, int w) {
+    const sum_of<Type> value = widen(element);
+    if (value == value) return;
     const auto position_of = [&](const window_axis &axis, int x, int tap) {
         return x - axis.before + (shape.to_src ? axis.kernel - 1 - tap : tap);
     };
@@ -191,22 +196,7 @@ __device__ __noinline__ sum_of<Type> exact_element(const Type *read,
                             + kw * shape.weights_strides[2]]);
         }
     }
-    return total;
-}
-
-/// Zeros stand for what is outside, and times an infinity they are NaN. So a
-/// thread with a sum that is not finite takes those of its own that are NaN again
-/// from the definition.
-/// Others stay as they are: their bits may not depend on what else their thread
-/// has, which is what made it look.
-template <typename Type>
-__device__ __forceinline__ void take_again(Type &element, const Type *read,
-        const Type *weights, const problem_shape &shape, int64_t image,
-        int64_t channel, int h, int w) {
-    const sum_of<Type> value = widen(element);
-    if (value != value)
-        element = narrow<Type>(
-                exact_element(read, weights, shape, image, channel, h, w));
+    element = narrow<Type>(total);
 }
 
 /// Matrices of a gradient of weights in shared memory, 16x8 sums each, those of a warp one

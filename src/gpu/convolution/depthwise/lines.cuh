@@ -159,7 +159,6 @@ __global__ void __launch_bounds__(line_warps * 32, 4)
     uint32_t window[steps][2];
     held_window.load(0, lead, window);
 
-    uint32_t products = 0;
     int buffer = 0;
 #pragma unroll 1
     for (int piece = share.first; piece < share.pieces; piece += share.apart) {
@@ -175,6 +174,7 @@ __global__ void __launch_bounds__(line_warps * 32, 4)
         Type *const to = written + share.row_of(of, along.written) + of.column;
         const int columns = min(along.written - of.column, piece_columns);
         pairs_at<wide> from(place + held.past() + lane * 4);
+        uint32_t products = 0; // of results and zero: NaN if one is not finite
 #pragma unroll 1
         for (int first = 0; first < columns; first += tile) {
             // Of rows g and g + 8, which begin 64 columns further on, every
@@ -209,18 +209,11 @@ __global__ void __launch_bounds__(line_warps * 32, 4)
                 }
             }
         }
-    }
-    if (!__any_sync(0xffffffffU, products != 0)) return;
+        if (products == 0) continue;
 #pragma unroll 1
-    for (int piece = share.first; piece < share.pieces; piece += share.apart) {
-        const line_piece of = share.piece(piece);
-        Type *const to = written + share.row_of(of, along.written) + of.column;
-        const int columns = min(along.written - of.column, piece_columns);
-        // Each lane those that it wrote.
+        for (int first = lane * 2; first < columns; first += 64)
 #pragma unroll 1
-        for (int column = lane * 2; column < columns; column += 64)
-#pragma unroll 1
-            for (int w = column; w < min(column + 2, columns); ++w)
+            for (int w = first; w < min(first + 2, columns); ++w)
                 take_again(to[w], read, weights, shape, of.image, share.channel,
                         of.row, of.column + w);
     }
@@ -341,8 +334,7 @@ __global__ void __launch_bounds__(line_warps * 32, 4)
     float sum = 0;
     for (int warp = 0; warp < line_warps; ++warp)
         sum = sums.add_diagonal(sum, warp, lead + thread);
-    partials[(static_cast<int64_t>(blockIdx.x % cut.image_parts) * along.kernel
-                     + thread)
+    partials[(int64_t {blockIdx.x % cut.image_parts} * along.kernel + thread)
                     * shape.channels
             + share.channel]
             = sum;

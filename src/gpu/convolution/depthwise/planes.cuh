@@ -64,34 +64,14 @@ struct held_planes {
     __device__ int past(int64_t number) const {
         return bytes_past(tensor + first(number));
     }
-    /// Submits the copy of a plane to what follows `to`, a multiple of 16; the share of
-    /// thread `thread` of so many.
-    __device__ __forceinline__ void fetch(
-            uint32_t to, int64_t number, int thread, int threads) const {
-        fetch_elements(tensor + first(number), elements(), tensor,
-                tensor + planes * held.all * columns, thread, threads,
-                [&](int at) {
-                    return to + at
-                            + static_cast<int>(by_vectors.quotient(at / 16))
-                            * gap;
-                });
-    }
-    /// Once it is there: zeros for what came along before it and after it, and where a
-    /// plane that began further on may have ended.
-    __device__ __forceinline__ void clear_around(
-            uint32_t to, int64_t number) const {
-        const int begin = past(number);
-        const int stop = begin + elements() * static_cast<int>(sizeof(Type));
-        for (int b = 0; b < begin; b += 2)
-            store_shared_half(to + b, 0);
-        for (int b = stop; b < round_up(stop + 14 - begin, 16); b += 2)
-            store_shared_half(to + b, 0);
-    }
 };
 
 /// What a block has, from its number: a band of rows of some neighbouring channels,
-/// of every `image_parts`-th stage.
-struct block_share {
+/// of every `image_parts`-th stage. And a warp of that: where there are fewer planes than
+/// warps, several have one.
+struct plane_share {
+    const problem_shape &shape;
+    const work_cut &cut;
     int band;
     int image_part;
     int64_t first_channel;
@@ -99,9 +79,13 @@ struct block_share {
     int stages; ///< of all blocks
     held_rows read;
     held_rows written;
+    int plane; ///< of the warp, and every plane_warps'th
+    int part; ///< that the warp has of these, of so many
+    int parts;
 
-    __device__ block_share(const problem_shape &shape, const work_cut &cut)
-        : shape_(shape), images_(cut.images) {
+    __device__ plane_share(
+            const problem_shape &of_shape, const work_cut &of_cut)
+        : shape(of_shape), cut(of_cut) {
         const window_axis &down = shape.down;
         const auto block = static_cast<int>(blockIdx.x);
         band = block % cut.bands;
@@ -110,9 +94,13 @@ struct block_share {
                 = int64_t {block / cut.bands / cut.image_parts} * cut.planes;
         planes = static_cast<int>(
                 min(int64_t {cut.planes}, shape.channels - first_channel));
-        stages = static_cast<int>((shape.images + images_ - 1) / images_);
+        stages = static_cast<int>(ceil_div(shape.images, cut.images));
         read = {down.read, 0, down.read};
         written = {down.written, 0, down.written};
+        const auto warp = static_cast<int>(threadIdx.x / 32);
+        plane = warp % cut.planes;
+        part = cut.planes < plane_warps ? warp / cut.planes : 0;
+        parts = max(1, plane_warps / cut.planes);
         if (cut.bands == 1) return;
         written.begin = band * cut.band_rows;
         written.end = min(down.written, written.begin + cut.band_rows);
@@ -121,52 +109,63 @@ struct block_share {
                 min(written.end - down.before + down.kernel - 1, down.read));
     }
 
+    template <typename Type>
+    __device__ held_planes<Type> held(const Type *tensor, int columns,
+            const held_rows &rows, int gap = 0,
+            const exact_divider &by_vectors = {}) const {
+        return {tensor, shape.images * shape.channels, columns, rows, gap,
+                by_vectors};
+    }
     /// Images of a stage.
     __device__ int images(int stage) const {
-        return static_cast<int>(min(
-                int64_t {images_}, shape_.images - int64_t {stage} * images_));
+        return static_cast<int>(min(int64_t {cut.images},
+                shape.images - int64_t {stage} * cut.images));
     }
     __device__ int64_t image(int stage, int i) const {
-        return int64_t {stage} * images_ + i;
+        return int64_t {stage} * cut.images + i;
     }
     /// The tensors' plane of image i of a stage and the first channel.
     __device__ int64_t first_plane(int stage, int i) const {
-        return image(stage, i) * shape_.channels + first_channel;
+        return image(stage, i) * shape.channels + first_channel;
     }
-
-private:
-    const problem_shape &shape_;
-    int images_;
-};
-
-/// A warp's share: where there are fewer planes than warps, several have one.
-struct warp_share {
-    int first_plane; ///< and every plane_warps'th
-    int share; ///< of so many
-    int shares;
-
-    __device__ warp_share(int warp, int planes)
-        : first_plane(warp % planes),
-          share(planes < plane_warps ? warp / planes : 0),
-          shares(max(1, plane_warps / planes)) {}
-};
-
-/// Zeros around a stage's planes, which are at place(i, plane) of image i, by all threads of
-/// a block; returns whether there was anything, then to be followed by __syncthreads.
-template <typename Type, typename Place>
-__device__ __forceinline__ bool clear_around_planes(
-        const held_planes<Type> &held, const block_share &block, int stage,
-        const Place &place) {
-    if ((held.past(0) | held.past(1)) == 0) return false;
-    const int count = block.images(stage) * block.planes;
-    for (auto i = static_cast<int>(threadIdx.x); i < count;
-            i += plane_warps * 32) {
-        const int image = i / block.planes;
-        const int plane = i - image * block.planes;
-        held.clear_around(
-                place(image, plane), block.first_plane(stage, image) + plane);
+    /// Submits the copy of a plane to what follows `to`, a multiple of 16, by the warps that
+    /// have it.
+    template <typename Type>
+    __device__ __forceinline__ void fetch(
+            const held_planes<Type> &held, uint32_t to, int64_t number) const {
+        fetch_elements(held.tensor + held.first(number), held.elements(),
+                held.tensor,
+                held.tensor + held.planes * held.held.all * held.columns,
+                part * 32 + static_cast<int>(threadIdx.x % 32), parts * 32,
+                [&](int at) {
+                    return to + at
+                            + static_cast<int>(
+                                      held.by_vectors.quotient(at / 16))
+                            * held.gap;
+                });
     }
-    return true;
-}
+    /// Once a stage's planes are at place(i, plane) of image i: zeros for what came along
+    /// before and after them, and where planes that began further on may have ended. By all
+    /// threads of a block; returns whether there was anything, then to be followed by
+    /// __syncthreads.
+    template <typename Type, typename Place>
+    __device__ __forceinline__ bool clear_around(const held_planes<Type> &held,
+            int stage, const Place &place) const {
+        if ((held.past(0) | held.past(1)) == 0) return false;
+        const int bytes = held.elements() * static_cast<int>(sizeof(Type));
+        for (auto i = static_cast<int>(threadIdx.x); i < images(stage) * planes;
+                i += plane_warps * 32) {
+            const int image = i / planes;
+            const uint32_t at = place(image, i - image * planes);
+            const int past
+                    = held.past(first_plane(stage, image) + i - image * planes);
+            for (int b = 0; b < past; b += 2)
+                store_shared_half(at + b, 0);
+            for (int b = past + bytes; b < round_up(bytes + 14, 16); b += 2)
+                store_shared_half(at + b, 0);
+        }
+        return true;
+    }
+};
 
 } // namespace gradnn::gpu::depthwise

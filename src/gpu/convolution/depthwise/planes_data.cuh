@@ -9,14 +9,10 @@
 // of written. So a tile of 16x8 takes a product of matrices for each row of the
 // window, each of rows of read one further down.
 //
-// A block has the planes of some neighbouring channels, or a band of the rows of
-// one, in every `image_parts`-th group of images. They come to shared memory
-// as they lie, 16 bytes at a time, while the block computes those before. A
-// warp has one plane at a time, the window's matrices in registers, and walks
-// along the columns, of which it loads each once a row of the window. Results
-// are collected in shared memory and leave as they came. Products with the
-// matrices' zeros are NaN where read or the window is infinite or NaN: what
-// comes out NaN is taken again from the definition.
+// A warp walks along the columns, of which it loads each once a row of the window. Results
+// are collected in shared memory and leave as they came. Products with the matrices' zeros
+// are NaN where read or the window is infinite or NaN: what comes out NaN is taken again
+// from the definition. What blocks have: README.md.
 #pragma once
 
 #include "gpu/convolution/depthwise/planes.cuh"
@@ -37,17 +33,13 @@ __global__ void __launch_bounds__(plane_warps * 32, wide == 2 ? 5 : 4)
     const int lane = thread % 32;
     const int g = lane / 4;
     const int t = lane % 4;
-    const block_share block(shape, cut);
-    const warp_share warp(thread / 32, cut.planes);
-
+    const plane_share share(shape, cut);
     // Tiles meet read columns from an even distance before their own on.
     const int lead = zeros_before(along.before, 2);
     const int start = along.before + lead;
-    const int64_t planes = shape.images * shape.channels;
-    const held_planes<Type> in {read, planes, along.read, block.read,
-            cut.read_gap, cut.by_read_vectors};
-    const held_planes<Type> out {
-            written, planes, along.written, block.written, 0, {}};
+    const auto in = share.held(
+            read, along.read, share.read, cut.read_gap, cut.by_read_vectors);
+    const auto out = share.held(written, along.written, share.written);
 
     constexpr int size = window_size;
     using windows = held_windows<size, 1>;
@@ -59,13 +51,12 @@ __global__ void __launch_bounds__(plane_warps * 32, wide == 2 ? 5 : 4)
                 + cut.read_lead + plane * cut.read_distance;
     };
     const auto fetch = [&](int stage, int buffer) {
-        const int images = block.images(stage);
+        const int images = share.images(stage);
         for (int i = 0; i < images; ++i)
-            for (int plane = warp.first_plane; plane < block.planes;
+            for (int plane = share.plane; plane < share.planes;
                     plane += plane_warps)
-                in.fetch(base + place_of(buffer, i, plane),
-                        block.first_plane(stage, i) + plane,
-                        warp.share * 32 + lane, warp.shares * 32);
+                share.fetch(in, base + place_of(buffer, i, plane),
+                        share.first_plane(stage, i) + plane);
         commit_copies();
     };
 
@@ -73,8 +64,8 @@ __global__ void __launch_bounds__(plane_warps * 32, wide == 2 ? 5 : 4)
     // Later work is not let start: its blocks would gather where the first of
     // these end, and be slower for that (dW of 3x3 by half).
     wait_for_earlier_work();
-    fetch(block.image_part, 0);
-    held_window.fill(weights, shape, block.first_channel, block.planes);
+    fetch(share.image_part, 0);
+    held_window.fill(weights, shape, share.first_channel, share.planes);
 
     const int tiles = (along.written + tile_columns - 1) / tile_columns;
     // A pair of tiles that begins below this one has its chunks inside, except
@@ -88,24 +79,24 @@ __global__ void __launch_bounds__(plane_warps * 32, wide == 2 ? 5 : 4)
     // A warp that has one plane keeps its window.
     const bool one_plane = cut.planes <= plane_warps;
     __syncthreads();
-    if (one_plane) held_window.load(warp.first_plane, lead, window);
+    if (one_plane) held_window.load(share.plane, lead, window);
     int buffer = 0;
 #pragma unroll 1
-    for (int stage = block.image_part; stage < block.stages;
+    for (int stage = share.image_part; stage < share.stages;
             stage += cut.image_parts, buffer ^= 1) {
-        const int images = block.images(stage);
+        const int images = share.images(stage);
         wait_for_copies<0>();
         __syncthreads();
-        if (clear_around_planes(in, block, stage, [&](int i, int plane) {
+        if (share.clear_around(in, stage, [&](int i, int plane) {
                 return base + place_of(buffer, i, plane);
             }))
             __syncthreads();
-        if (stage + cut.image_parts < block.stages)
+        if (stage + cut.image_parts < share.stages)
             fetch(stage + cut.image_parts, buffer ^ 1);
         uint32_t products = 0; // of results and zero: NaN if one is not finite
 #pragma unroll 1
-        for (int first_row = warp.share * tile_rows; first_row < out.rows();
-                first_row += warp.shares * tile_rows) {
+        for (int first_row = share.part * tile_rows; first_row < out.rows();
+                first_row += share.parts * tile_rows) {
             // Rows g and g + 8 of the tile, or the last one.
             int lane_at[2];
             bool inside[2];
@@ -121,16 +112,16 @@ __global__ void __launch_bounds__(plane_warps * 32, wide == 2 ? 5 : 4)
             const int lane_result
                     = ((first_row + g) * along.written + 2 * t) * 2;
 #pragma unroll 1
-            for (int plane = warp.first_plane; plane < block.planes;
+            for (int plane = share.plane; plane < share.planes;
                     plane += plane_warps) {
                 if (!one_plane) held_window.load(plane, lead, window);
-                const int64_t number = block.first_plane(stage, 0) + plane;
+                const int64_t number = share.first_plane(stage, 0) + plane;
 #pragma unroll 1
                 for (int i = 0; i < images; ++i) {
                     const uint32_t place = base + place_of(buffer, i, plane)
                             + in.past(number + i * shape.channels);
                     uint32_t result = base + results + i * cut.written_bytes
-                            + out.past(block.first_plane(stage, i))
+                            + out.past(share.first_plane(stage, i))
                             + plane * out.elements() * 2 + lane_result;
                     // Of rows an even and an odd distance down, whose pairs may
                     // begin in the middle of a word.
@@ -229,11 +220,11 @@ __global__ void __launch_bounds__(plane_warps * 32, wide == 2 ? 5 : 4)
             }
         }
         const bool again = __syncthreads_or(products != 0) != 0;
-        const int count = block.planes * out.elements();
+        const int count = share.planes * out.elements();
         const auto results_of = [&](int i) {
             return reinterpret_cast<Type *>(memory + results
                     + i * cut.written_bytes
-                    + out.past(block.first_plane(stage, i)));
+                    + out.past(share.first_plane(stage, i)));
         };
         if (again) {
 #pragma unroll 1
@@ -241,15 +232,15 @@ __global__ void __launch_bounds__(plane_warps * 32, wide == 2 ? 5 : 4)
                 const int i = e / count;
                 const int row = (e - i * count) / along.written;
                 Type &result = results_of(i)[e - i * count];
-                take_again(result, read, weights, shape, block.image(stage, i),
-                        block.first_channel + row / out.rows(),
+                take_again(result, read, weights, shape, share.image(stage, i),
+                        share.first_channel + row / out.rows(),
                         out.held.begin + row % out.rows(), e % along.written);
             }
             __syncthreads();
         }
 #pragma unroll 1
         for (int i = 0; i < images; ++i)
-            copy_out(written + out.first(block.first_plane(stage, i)),
+            copy_out(written + out.first(share.first_plane(stage, i)),
                     results_of(i), count);
     }
 }

@@ -8,13 +8,10 @@
 // r off the diagonal belong to the tap (r, s). All columns and tiles of rows are
 // added up in the same matrices, one for each s; dst is loaded once for all.
 //
-// A block has the planes of some neighbouring channels, or a band of the rows of
-// dst of one, in every `image_parts`-th group of images. They come to shared memory as
-// they lie, 16 bytes at a time, while the block computes those before. A warp has
-// one plane, or a part of its rows. In the end a block adds up the diagonals, in a
-// fixed order, and writes one partial sum a weight, which a second launch adds up
-// (convolution/weights_sum.cu). Columns and rows outside are zeros; what comes
-// out infinite or NaN is taken again there.
+// A warp has one plane, or a part of its columns. In the end a block adds up the diagonals,
+// in a fixed order, and writes one partial sum a weight, which a second launch adds up
+// (convolution/weights_sum.cu). Columns and rows outside are zeros; what comes out infinite
+// or NaN is taken again there. What blocks have: README.md.
 #pragma once
 
 #include "gpu/convolution/depthwise/planes.cuh"
@@ -39,15 +36,12 @@ __global__ void __launch_bounds__(plane_warps * 32, 5)
     const int lane = thread % 32;
     const int g = lane / 4;
     const int t = lane % 4;
-    const block_share block(shape, cut);
-    const warp_share warp(thread / 32, cut.planes);
-    const int plane = warp.first_plane;
-
-    const int64_t planes = shape.images * shape.channels;
-    const held_planes<Type> src_held {src, planes, along.read, block.read,
-            cut.read_gap, cut.by_read_vectors};
-    const held_planes<Type> dst_held {dst, planes, along.written, block.written,
-            cut.written_gap, cut.by_written_vectors};
+    const plane_share share(shape, cut);
+    const int plane = share.plane;
+    const auto src_held = share.held(
+            src, along.read, share.read, cut.read_gap, cut.by_read_vectors);
+    const auto dst_held = share.held(dst, along.written, share.written,
+            cut.written_gap, cut.by_written_vectors);
     const int image_bytes = cut.read_bytes + cut.written_bytes;
     const auto place_of_src = [&](int buffer, int i, int of_plane) {
         return zeros_bytes + (buffer * cut.images + i) * image_bytes
@@ -59,21 +53,21 @@ __global__ void __launch_bounds__(plane_warps * 32, 5)
                 + of_plane * cut.written_distance;
     };
     const auto fetch = [&](int stage, int buffer) {
-        const int images = block.images(stage);
-        if (plane < block.planes)
+        const int images = share.images(stage);
+        if (plane < share.planes)
             for (int i = 0; i < images; ++i) {
-                const int64_t number = block.first_plane(stage, i) + plane;
-                src_held.fetch(base + place_of_src(buffer, i, plane), number,
-                        warp.share * 32 + lane, warp.shares * 32);
-                dst_held.fetch(base + place_of_dst(buffer, i, plane), number,
-                        warp.share * 32 + lane, warp.shares * 32);
+                const int64_t number = share.first_plane(stage, i) + plane;
+                share.fetch(src_held, base + place_of_src(buffer, i, plane),
+                        number);
+                share.fetch(dst_held, base + place_of_dst(buffer, i, plane),
+                        number);
             }
         commit_copies();
     };
 
     clear_shared(shared, cut.shared_bytes);
     wait_and_let_later_work_start();
-    fetch(block.image_part, 0);
+    fetch(share.image_part, 0);
 
     // Of dst, of the first tap that is met.
     const int first_column = along.before - (size - 1) - odd;
@@ -82,22 +76,21 @@ __global__ void __launch_bounds__(plane_warps * 32, 5)
     float total[size][4] = {};
     int buffer = 0;
 #pragma unroll 1
-    for (int stage = block.image_part; stage < block.stages;
+    for (int stage = share.image_part; stage < share.stages;
             stage += cut.image_parts, buffer ^= 1) {
-        const int images = block.images(stage);
+        const int images = share.images(stage);
         wait_for_copies<0>();
         __syncthreads();
-        if (clear_around_planes(
-                    src_held, block, stage, [&](int i, int of_plane) {
-                        return base + place_of_src(buffer, i, of_plane);
-                    }))
+        if (share.clear_around(src_held, stage, [&](int i, int of_plane) {
+                return base + place_of_src(buffer, i, of_plane);
+            }))
             __syncthreads();
-        if (stage + cut.image_parts < block.stages)
+        if (stage + cut.image_parts < share.stages)
             fetch(stage + cut.image_parts, buffer ^ 1);
-        if (plane >= block.planes) continue;
+        if (plane >= share.planes) continue;
 #pragma unroll 1
-        for (int column = warp.share * tile_span; column < src_held.columns;
-                column += warp.shares * tile_span) {
+        for (int column = share.part * tile_span; column < src_held.columns;
+                column += share.parts * tile_span) {
             // Whether all of the columns are inside.
             const bool whole = column + tile_span <= src_held.columns
                     && column + first_column >= 0
@@ -116,7 +109,7 @@ __global__ void __launch_bounds__(plane_warps * 32, 5)
             }
 #pragma unroll 1
             for (int i = 0; i < images; ++i) {
-                const int64_t number = block.first_plane(stage, i) + plane;
+                const int64_t number = share.first_plane(stage, i) + plane;
                 const uint32_t src_place = base + place_of_src(buffer, i, plane)
                         + src_held.past(number)
                         + (dst_held.held.begin - down.before
@@ -184,8 +177,8 @@ __global__ void __launch_bounds__(plane_warps * 32, 5)
     // Element e is that of tap size - 1 - e along W.
     const held_sums<size> sums {reinterpret_cast<float *>(shared)};
     sums.store(total);
-    const int64_t part = int64_t {block.image_part} * cut.bands + block.band;
-    for (int i = thread; i < block.planes * size * size;
+    const int64_t part = int64_t {share.image_part} * cut.bands + share.band;
+    for (int i = thread; i < share.planes * size * size;
             i += plane_warps * 32) {
         const int of_plane = i / (size * size);
         const int k = i - of_plane * size * size;
@@ -194,7 +187,7 @@ __global__ void __launch_bounds__(plane_warps * 32, 5)
         float sum = 0;
         for (int from = of_plane; from < plane_warps; from += cut.planes)
             sum = sums.add_diagonal(sum, from, 16 * e + r);
-        partials[(part * size * size + k) * shape.channels + block.first_channel
+        partials[(part * size * size + k) * shape.channels + share.first_channel
                 + of_plane]
                 = sum;
     }

@@ -1,13 +1,17 @@
-// Depthwise convolution on tensor cores: the problem and how its work is cut, as the
-// kernels see them.
+// Depthwise convolution on tensor cores: which problems, and how their work is cut.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include <cuda_runtime.h>
 
 #include "gpu/device/divider.hpp"
+
+namespace gradnn::detail {
+struct convolution_problem;
+}
 
 namespace gradnn::gpu::depthwise {
 
@@ -36,11 +40,6 @@ constexpr int window_size = 7;
 constexpr int usual_pad = window_size / 2;
 constexpr int most_taps = 64;
 
-/// Matrices of sixteen rows or columns that hold so many taps (with the zeros before the
-/// first) for eight neighbouring columns.
-__host__ __device__ constexpr int steps_of_taps(int taps) {
-    return (taps + 7 + 15) / 16;
-}
 /// Zeros before the first tap, so that read begins at a multiple of so many columns where
 /// written does.
 __host__ __device__ constexpr int zeros_before(int taps, int multiple) {
@@ -116,5 +115,17 @@ struct work_cut {
         return cut;
     }
 };
+
+/// What kernels are told of a problem, and whether it is a gradient of the weights.
+struct cut_problem {
+    problem_shape shape;
+    work_cut cut;
+    bool of_weights;
+};
+
+/// Nothing for problems that the kernels do not take, and where neither planes nor bands of
+/// at least 16 rows fit in shared memory, or where there would be too many blocks.
+std::optional<cut_problem> cut_of(
+        const detail::convolution_problem &, int64_t multiprocessors);
 
 } // namespace gradnn::gpu::depthwise
