@@ -1,6 +1,5 @@
 #include "gpu/kernels.hpp"
 
-#include "gpu/convolution/depthwise/plan.hpp"
 #include "gpu/measured.hpp"
 #include "gpu/runtime/plan_timer.hpp"
 
@@ -19,11 +18,9 @@ constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
 };
 
 constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
-        {"convolution.gpu_depthwise_lines",
-                "16-bit NCX, 16 to 63 points along W, tensor cores",
-                depthwise::make<depthwise::lines::work_cut>},
-        {"convolution.gpu_depthwise_matrices", "16-bit NCX, 7x7, tensor cores",
-                depthwise::make<depthwise::matrices::work_cut>},
+        {"convolution.gpu_depthwise_matrices",
+                "16-bit NCX, 7x7, 16 to 63 points along W, tensor cores",
+                depthwise::make},
         {"convolution.gpu_sliding",
                 "groups of one channel, compiled for the problem",
                 sliding::make},

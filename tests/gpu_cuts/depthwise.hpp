@@ -10,7 +10,8 @@
 #include <gtest/gtest.h>
 
 #include "base/text.hpp"
-#include "gpu/convolution/depthwise/plan.hpp"
+#include "gpu/convolution/depthwise/shape.hpp"
+#include "gpu/device/rounding.hpp"
 #include "gpu_cuts/layout.hpp"
 #include "support/random.hpp"
 
@@ -21,7 +22,6 @@ using detail::convolution_problem;
 using detail::data_type;
 using gpu::ceil_div;
 using gpu::round_up;
-using gpu::depthwise::problem_facts;
 
 /// How large a drawn problem may be.
 enum class problem_size {
@@ -49,7 +49,7 @@ inline int64_t draw_points(
     return random.integer(1, last ? 3000 : 200);
 }
 
-/// Windows of every family: squares, cubes, rows, and any.
+/// Windows of every kind: squares, cubes, rows, and any.
 inline void draw_window(random_source &random, convolution_problem &p) {
     auto &kernel = p.weights.dims;
     const int64_t kind = random.integer(0, 9);

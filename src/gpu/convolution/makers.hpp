@@ -1,5 +1,5 @@
 // What the folders here offer to the list of kernels: a maker each; implicit_gemm/ has
-// three. Of depthwise/ each family is a kernel: depthwise/plan.hpp.
+// three.
 #pragma once
 
 #include "gpu/runtime/maker.hpp"
@@ -13,6 +13,9 @@ namespace cudnn {
 convolution_maker make;
 maker<detail::fused_convolution> make_fused;
 } // namespace cudnn
+namespace depthwise {
+convolution_maker make;
+}
 namespace direct {
 convolution_maker make;
 }

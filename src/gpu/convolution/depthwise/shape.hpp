@@ -1,45 +1,131 @@
-// Depthwise convolution on the GPU: the problem, as all its kernels see it. Each
-// family of kernels has a folder of its own: cut.hpp says how their work is cut.
+// Depthwise convolution on tensor cores: which problems, and how their work is cut.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include <cuda_runtime.h>
 
+#include "gpu/device/divider.hpp"
+
+namespace gradnn::detail {
+struct convolution_problem;
+}
+
 namespace gradnn::gpu::depthwise {
 
-/// One spatial axis: read position = written position * stride - pad +
-/// k * dilation; with `to_src` (below) the other way round.
+/// One axis of a plane: written position x meets `kernel` positions of read, from
+/// x - before on.
 struct window_axis {
     int read = 1;
     int written = 1;
     int kernel = 1;
-    int stride = 1;
-    int dilation = 1;
-    int pad = 0;
+    int before = 0;
 };
 
-/// `read` and `written` are src and dst, with `to_src` dst and src. Kernels of weights
-/// read both.
+/// `read` and `written` are src and dst, with `to_src` dst and src, and the window then is
+/// turned around. Kernels of weights read both. Tensors are NCX without gaps.
 struct problem_shape {
-    window_axis axes[3];
+    window_axis down; ///< H
+    window_axis along; ///< W
     int64_t images = 1;
     int64_t channels = 1;
-    int64_t read_strides[5] = {}; // N, C, D, H, W
-    int64_t written_strides[5] = {};
-    int64_t weights_strides[4] = {}; // C, D, H, W
+    int64_t weights_strides[3] = {}; ///< C, H, W
     bool to_src = false; ///< backward_data
 };
 
-/// The padding that keeps the size of a plane.
-__host__ __device__ constexpr int usual_pad(int size) {
-    return (size - 1) / 2;
+/// Planes: a window of 7x7. Lines: one along W, of fewer taps than `most_taps`.
+constexpr int window_size = 7;
+constexpr int usual_pad = window_size / 2;
+constexpr int most_taps = 64;
+
+/// Zeros before the first tap, so that read begins at a multiple of so many columns where
+/// written does.
+__host__ __device__ constexpr int zeros_before(int taps, int multiple) {
+    return (multiple - taps % multiple) % multiple;
 }
-/// Taps before the written position, along one axis.
-__host__ __device__ constexpr int taps_before(
-        const window_axis &axis, bool to_src) {
-    return to_src ? axis.kernel - 1 - axis.pad : axis.pad;
-}
+
+/// Of a product of matrices, 16x8.
+constexpr int matrix_sums = 128;
+constexpr int plane_warps = 4; ///< of a block
+constexpr int line_warps = 8;
+/// Columns of written that a warp of lines takes at a time.
+constexpr int piece_columns = 512;
+/// A tile of planes has so many rows and columns of written, which meet `tile_span`
+/// columns of read; one of weights has as many rows of src, those of dst, and
+/// `tile_span` columns.
+constexpr int tile_rows = 16;
+constexpr int dst_tile_rows = 8;
+constexpr int tile_columns = 8;
+constexpr int tile_span = 16;
+
+/// A row of the window lies in shared memory twice, the second time a tap further on, each
+/// time behind so many zeros and followed by some.
+constexpr int window_row_zeros = 8;
+template <int steps>
+constexpr int window_row_elements = window_row_zeros + 16 * steps;
+
+/// Threads may load so many bytes before and after what a block holds of an image;
+/// what they load there has no effect.
+constexpr int slack_bytes = 64;
+/// The weights' kernel of planes: bytes of zeros, for rows of dst that are none.
+constexpr int zeros_bytes = 64;
+
+/// Of lines a block has one channel, and of its rows' pieces, in all images, every
+/// image_parts-th of a warp. Of planes it has whole ones of neighbouring channels, or bands
+/// of the rows of one, in every image_parts-th stage, which is some images: they lie in
+/// shared memory as they do in the tensors, while the next stage is being copied.
+struct work_cut {
+    int steps
+            = 1; ///< matrices for a row of the window: 1 of planes, more of lines
+    int pieces = 1; ///< of a row, of lines
+    int planes = 1; ///< of an image that a block has: a power of two
+    int images = 1; ///< of a stage
+    int bands = 1; ///< of the rows of written, a block's each
+    int band_rows = 1;
+    int64_t tiles = 1; ///< groups of channels
+    int image_parts = 1;
+    // Bytes of shared memory: before the first plane of an image, from one plane
+    // to the next, of an image, in all. Before, between and after planes of read
+    // there are zeros for the rows that windows reach beyond.
+    int read_lead = 0;
+    int read_distance = 0;
+    int read_bytes = 0;
+    int written_distance = 0; ///< of weights; the data kernel's follow closely
+    int written_bytes = 0;
+    size_t shared_bytes = 0;
+    // Bytes between rows, where rows without them would meet in the same banks;
+    // rows then are whole vectors at multiples of 16 bytes. And the vectors of a
+    // row.
+    int read_gap = 0;
+    int written_gap = 0; ///< of weights
+    exact_divider by_read_vectors, by_written_vectors;
+
+    constexpr bool of_lines() const { return steps > 1; }
+    constexpr int threads() const {
+        return (of_lines() ? line_warps : plane_warps) * 32;
+    }
+    constexpr int64_t parts() const { return int64_t {image_parts} * bands; }
+    constexpr int64_t blocks() const { return tiles * parts(); }
+    /// For tensors at multiples of so many bytes.
+    work_cut at(int alignment) const {
+        work_cut cut = *this;
+        if (alignment < 16) cut.read_gap = cut.written_gap = 0;
+        return cut;
+    }
+};
+
+/// What kernels are told of a problem, and whether it is a gradient of the weights.
+struct cut_problem {
+    problem_shape shape;
+    work_cut cut;
+    bool of_weights;
+};
+
+/// Nothing for problems that the kernels do not take, and where neither planes nor bands of
+/// at least 16 rows fit in shared memory, or where there would be too many blocks.
+std::optional<cut_problem> cut_of(
+        const detail::convolution_problem &, int64_t multiprocessors);
 
 } // namespace gradnn::gpu::depthwise

@@ -1,0 +1,196 @@
+// Depthwise windows of 7x7, gradient of the weights, on tensor cores.
+//
+//     diff_weights[c,r,s] = sum over n, y, x of
+//                           src[n,c,y - pad + r,x - pad + s] * dst[n,c,y,x]
+//
+// Sixteen rows of src times eight of dst, both of 16 columns, those of dst moved
+// against the others by a tap s, are a matrix of 16x8 sums, of which those that lie
+// r off the diagonal belong to the tap (r, s). All columns and tiles of rows are
+// added up in the same matrices, one for each s; dst is loaded once for all.
+//
+// A warp has one plane, or a part of its columns. In the end a block adds up the diagonals,
+// in a fixed order, and writes one partial sum a weight, which a second launch adds up
+// (convolution/weights_sum.cu). Columns and rows outside are zeros; what comes out infinite
+// or NaN is taken again there. What blocks have: README.md.
+#pragma once
+
+#include "gpu/convolution/depthwise/planes.cuh"
+
+namespace gradnn::gpu::depthwise {
+
+template <typename Type, int wide>
+__global__ void __launch_bounds__(plane_warps * 32, 5)
+        depthwise_planes_weights_kernel(const Type *src, const Type *dst,
+                float *partials, const __grid_constant__ problem_shape shape,
+                const __grid_constant__ work_cut cut) {
+    // Pairs of columns of dst begin an even distance from its usual columns: those
+    // at an odd distance are put together from two.
+    constexpr int size = window_size;
+    constexpr int odd = usual_pad % 2;
+    constexpr int words = size / 2 + 1 + odd;
+    extern __shared__ uint4 shared[];
+    const uint32_t base = shared_address(shared);
+    const window_axis &down = shape.down;
+    const window_axis &along = shape.along;
+    const auto thread = static_cast<int>(threadIdx.x);
+    const int lane = thread % 32;
+    const int g = lane / 4;
+    const int t = lane % 4;
+    const plane_share share(shape, cut);
+    const int plane = share.plane;
+    const auto src_held = share.held(
+            src, along.read, share.read, cut.read_gap, cut.by_read_vectors);
+    const auto dst_held = share.held(dst, along.written, share.written,
+            cut.written_gap, cut.by_written_vectors);
+    const int image_bytes = cut.read_bytes + cut.written_bytes;
+    const auto place_of_src = [&](int buffer, int i, int of_plane) {
+        return zeros_bytes + (buffer * cut.images + i) * image_bytes
+                + cut.read_lead + of_plane * cut.read_distance;
+    };
+    const auto place_of_dst = [&](int buffer, int i, int of_plane) {
+        return zeros_bytes + (buffer * cut.images + i) * image_bytes
+                + cut.read_bytes + slack_bytes
+                + of_plane * cut.written_distance;
+    };
+    const auto fetch = [&](int stage, int buffer) {
+        const int images = share.images(stage);
+        if (plane < share.planes)
+            for (int i = 0; i < images; ++i) {
+                const int64_t number = share.first_plane(stage, i) + plane;
+                share.fetch(src_held, base + place_of_src(buffer, i, plane),
+                        number);
+                share.fetch(dst_held, base + place_of_dst(buffer, i, plane),
+                        number);
+            }
+        commit_copies();
+    };
+
+    clear_shared(shared, cut.shared_bytes);
+    wait_and_let_later_work_start();
+    fetch(share.image_part, 0);
+
+    // Of dst, of the first tap that is met.
+    const int first_column = along.before - (size - 1) - odd;
+    const int src_pitch = src_held.pitch();
+    const int dst_pitch = dst_held.pitch();
+    float total[size][4] = {};
+    int buffer = 0;
+#pragma unroll 1
+    for (int stage = share.image_part; stage < share.stages;
+            stage += cut.image_parts, buffer ^= 1) {
+        const int images = share.images(stage);
+        wait_for_copies<0>();
+        __syncthreads();
+        if (share.clear_around(src_held, stage, [&](int i, int of_plane) {
+                return base + place_of_src(buffer, i, of_plane);
+            }))
+            __syncthreads();
+        if (stage + cut.image_parts < share.stages)
+            fetch(stage + cut.image_parts, buffer ^ 1);
+        if (plane >= share.planes) continue;
+#pragma unroll 1
+        for (int column = share.part * tile_span; column < src_held.columns;
+                column += share.parts * tile_span) {
+            // Whether all of the columns are inside.
+            const bool whole = column + tile_span <= src_held.columns
+                    && column + first_column >= 0
+                    && column + first_column + tile_span + 2 * words - 2
+                            <= dst_held.columns;
+            uint32_t src_masks[2];
+            uint32_t dst_masks[2][words];
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const int from = column + 2 * t + 8 * half;
+                src_masks[half] = pair_mask<wide>(from, src_held.columns);
+#pragma unroll
+                for (int i = 0; i < words; ++i)
+                    dst_masks[half][i] = pair_mask<wide>(
+                            from + first_column + 2 * i, dst_held.columns);
+            }
+#pragma unroll 1
+            for (int i = 0; i < images; ++i) {
+                const int64_t number = share.first_plane(stage, i) + plane;
+                const uint32_t src_place = base + place_of_src(buffer, i, plane)
+                        + src_held.past(number)
+                        + (dst_held.held.begin - down.before
+                                  - src_held.held.begin)
+                                * src_pitch
+                        + (column + 2 * t) * 2;
+                const uint32_t dst_place = base + place_of_dst(buffer, i, plane)
+                        + dst_held.past(number) + g * dst_pitch
+                        + (column + 2 * t + first_column) * 2;
+                const int last_row = dst_held.rows() + size - 2; // of src
+                const auto add_rows = [&](auto masked) {
+#pragma unroll 1
+                    for (int row = 0; row < dst_held.rows();
+                            row += dst_tile_rows) {
+                        uint32_t left[2]; // of src: rows g and g + 8
+                        uint32_t right[2]; // 8 columns further on
+#pragma unroll
+                        for (int half = 0; half < 2; ++half) {
+                            const pairs_at<wide> at(src_place
+                                    + min(row + g + 8 * half, last_row)
+                                            * src_pitch);
+                            left[half] = at.load(0);
+                            right[half] = at.load(16);
+                            if constexpr (masked.value) {
+                                left[half] &= src_masks[0];
+                                right[half] &= src_masks[1];
+                            }
+                        }
+                        const pairs_at<wide> at(row + g < dst_held.rows()
+                                        ? dst_place + row * dst_pitch
+                                        : base);
+                        uint32_t pairs[2][words];
+#pragma unroll
+                        for (int half = 0; half < 2; ++half) {
+                            at.load(16 * half, pairs[half]);
+#pragma unroll
+                            for (int w = 0; w < words; ++w)
+                                if constexpr (masked.value)
+                                    pairs[half][w] &= dst_masks[half][w];
+                        }
+#pragma unroll
+                        for (int e = 0; e < size; ++e) {
+                            uint32_t moved[2];
+#pragma unroll
+                            for (int half = 0; half < 2; ++half) {
+                                const int w = (e + odd) / 2;
+                                moved[half] = (e + odd) % 2 == 0
+                                        ? pairs[half][w]
+                                        : __byte_perm(pairs[half][w],
+                                                pairs[half][w + 1], 0x5432);
+                            }
+                            multiply_matrices<Type>(
+                                    total[e], left, right, moved[0], moved[1]);
+                        }
+                    }
+                };
+                if (whole)
+                    add_rows(std::false_type());
+                else
+                    add_rows(std::true_type());
+            }
+        }
+    }
+
+    // Element e is that of tap size - 1 - e along W.
+    const held_sums<size> sums {reinterpret_cast<float *>(shared)};
+    sums.store(total);
+    const int64_t part = int64_t {share.image_part} * cut.bands + share.band;
+    for (int i = thread; i < share.planes * size * size;
+            i += plane_warps * 32) {
+        const int of_plane = i / (size * size);
+        const int k = i - of_plane * size * size;
+        const int r = k / size;
+        const int e = size - 1 - k % size;
+        float sum = 0;
+        for (int from = of_plane; from < plane_warps; from += cut.planes)
+            sum = sums.add_diagonal(sum, from, 16 * e + r);
+        partials[(part * size * size + k) * shape.channels + share.first_channel
+                + of_plane]
+                = sum;
+    }
+}
+
+} // namespace gradnn::gpu::depthwise
