@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "gpu/backend.hpp"
 #include "gpu/jit/compiler.hpp"
 #include "gpu/jit/load.hpp"
 #include "support/gpu.hpp"
@@ -16,8 +17,8 @@ class gpu_jit : public gpu_fixture {
 protected:
     void SetUp() override {
         gpu_fixture::SetUp();
-        if (!IsSkipped() && !gpu::jit::available())
-            GTEST_SKIP() << gpu::jit::missing_reason();
+        const std::string &missing = gpu::find_kernel_compiler().missing;
+        if (!IsSkipped() && !missing.empty()) GTEST_SKIP() << missing;
     }
 };
 
