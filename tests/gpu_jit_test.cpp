@@ -26,7 +26,7 @@ protected:
 gpu::jit::kernel_request kernel_of(const std::string &factor) {
     return {gpu::jit::specification_name,
             "constexpr float factor = " + factor + R"(;
-#include "gpu/jit/device.cuh"
+#include "gpu/device/elements.cuh"
 using namespace gradnn::gpu::jit;
 using pair_of_elements = elements<element::bf16, 2>;
 extern "C" __global__ void multiply(const void *src, void *dst) {

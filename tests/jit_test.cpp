@@ -32,7 +32,7 @@ using gpu::jit::specification_name;
 kernel_request scaling_kernel(const std::string &factor) {
     return {specification_name,
             text(R"(#include "gpu/device/early_start.cuh"
-#include "gpu/jit/device.cuh"
+#include "gpu/device/elements.cuh"
 using namespace gradnn::gpu::jit;
 struct facts { int factor; };
 constexpr facts specification {)",
@@ -291,8 +291,8 @@ TEST_F(jit, writes_sources_and_code_for_people) {
     std::ostringstream specification;
     specification << std::ifstream(of_kernels[0] / "specification.hpp").rdbuf();
     EXPECT_EQ(specification.str(), scaling_kernel("15").specification);
-    for (const char *file :
-            {"gpu/jit/device.cuh", "gpu/jit/instructions.cuh", "key.txt"})
+    for (const char *file : {"gpu/device/elements.cuh",
+                 "gpu/device/instructions.cuh", "key.txt"})
         EXPECT_TRUE(fs::exists(of_kernels[0] / file)) << file;
     EXPECT_GT(fs::file_size(of_kernels[0] / "kernel.cubin"), 1000U);
     fs::remove_all(folder);
