@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "gpu/backend.hpp"
 #include "gpu/jit/compiler.hpp"
 #include "gpu/jit/load.hpp"
 #include "support/gpu.hpp"
@@ -16,8 +17,8 @@ class gpu_jit : public gpu_fixture {
 protected:
     void SetUp() override {
         gpu_fixture::SetUp();
-        if (!IsSkipped() && !gpu::jit::available())
-            GTEST_SKIP() << gpu::jit::missing_reason();
+        const std::string &missing = gpu::find_kernel_compiler().missing;
+        if (!IsSkipped() && !missing.empty()) GTEST_SKIP() << missing;
     }
 };
 
@@ -25,7 +26,7 @@ protected:
 gpu::jit::kernel_request kernel_of(const std::string &factor) {
     return {gpu::jit::specification_name,
             "constexpr float factor = " + factor + R"(;
-#include "gpu/jit/device.cuh"
+#include "gpu/device/elements.cuh"
 using namespace gradnn::gpu::jit;
 using pair_of_elements = elements<element::bf16, 2>;
 extern "C" __global__ void multiply(const void *src, void *dst) {

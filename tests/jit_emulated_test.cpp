@@ -1,4 +1,4 @@
-// What kernels compiled at run time share (src/gpu/jit/device.cuh), executed on the CPU
+// What kernels compiled at run time share (src/gpu/device/elements.cuh), executed on the CPU
 // (emulated/simt.hpp). Needs no GPU.
 #include "emulated/simt.hpp"
 
@@ -7,12 +7,13 @@
 
 #include <gtest/gtest.h>
 
-#include "gpu/jit/device.cuh"
+#include "gpu/device/elements.cuh"
 #include "support/random.hpp"
 
 namespace gradnn::test {
 namespace {
 
+using namespace gpu;
 using namespace gpu::jit;
 
 /// A stored element as float64, by CUDA's own types.

@@ -16,6 +16,7 @@
 #include "base/text.hpp"
 #include "fake_cuda/fake_cuda.hpp"
 #include "fake_cuda/fat_binary.hpp"
+#include "gpu/backend.hpp"
 #include "gpu/jit/compiler.hpp"
 #include "gpu/jit/load.hpp"
 
@@ -31,7 +32,7 @@ using gpu::jit::specification_name;
 kernel_request scaling_kernel(const std::string &factor) {
     return {specification_name,
             text(R"(#include "gpu/device/early_start.cuh"
-#include "gpu/jit/device.cuh"
+#include "gpu/device/elements.cuh"
 using namespace gradnn::gpu::jit;
 struct facts { int factor; };
 constexpr facts specification {)",
@@ -101,7 +102,8 @@ private:
 class jit : public testing::Test {
 protected:
     void SetUp() override {
-        if (!gpu::jit::available()) GTEST_SKIP() << gpu::jit::missing_reason();
+        const std::string &missing = gpu::find_kernel_compiler().missing;
+        if (!missing.empty()) GTEST_SKIP() << missing;
     }
 };
 
@@ -113,12 +115,11 @@ TEST_F(jit, compiles_for_gpus_of_every_generation) {
     for (const int architecture : {80, 86, 89, 90, 100, 120}) {
         SCOPED_TRACE(architecture);
         what.architecture = architecture;
-        const gpu::jit::compiled_code made = gpu::jit::compile(what);
-        ASSERT_EQ(made.refusal, "");
+        const std::string code = what.code();
         if (what.target() != text("sm_", architecture))
             continue; // an older NVRTC
-        const auto kernels = fake_cuda::read_machine_code(
-                made.code.data(), made.code.size());
+        const auto kernels
+                = fake_cuda::read_machine_code(code.data(), code.size());
         ASSERT_TRUE(kernels.contains("scale_all"));
         const fake_cuda::kernel_code &kernel = kernels.at("scale_all");
         EXPECT_GT(kernel.registers, 0);
@@ -135,10 +136,9 @@ TEST_F(jit, gives_ptx_of_the_newest_it_knows_to_a_later_gpu) {
     what.specification = request.specification;
     what.architecture = 999;
     EXPECT_TRUE(what.target().starts_with("compute_")) << what.target();
-    const gpu::jit::compiled_code made = gpu::jit::compile(what);
-    EXPECT_EQ(made.refusal, "");
-    EXPECT_NE(made.code.find(".entry scale_all"), std::string::npos);
-    EXPECT_EQ(made.code.back(), '\0');
+    const std::string code = what.code();
+    EXPECT_NE(code.find(".entry scale_all"), std::string::npos);
+    EXPECT_EQ(code.back(), '\0');
 }
 
 TEST_F(jit, refuses_gpus_that_are_too_old) {
@@ -147,7 +147,12 @@ TEST_F(jit, refuses_gpus_that_are_too_old) {
     what.source = request.source;
     what.specification = request.specification;
     what.architecture = 75;
-    const std::string refusal = gpu::jit::compile(what).refusal;
+    std::string refusal;
+    try {
+        what.code();
+    } catch (const error &refused) {
+        refusal = refused.what();
+    }
     EXPECT_NE(refusal.find("8.0 and above; the device has 7.5"),
             std::string::npos)
             << refusal;
@@ -163,7 +168,7 @@ TEST_F(jit, loads_a_kernel_once) {
             gpu::jit::load(scaling_kernel("5"), without_disk()).kernel, first);
     EXPECT_EQ(fake_cuda::loaded_libraries(), before + 1);
     EXPECT_EQ(log.count("compiled by NVRTC"), 1U) << log.lines();
-    EXPECT_EQ(first->from, gpu::jit::compiled_kernel::origin::compiled);
+    EXPECT_FALSE(first->from_disk);
     EXPECT_GT(first->registers, 0);
     EXPECT_EQ(first->local_bytes, 0U);
     const auto other
@@ -266,8 +271,8 @@ TEST_F(jit, takes_a_kernel_from_the_disk_in_the_next_process) {
     const auto read = gpu::jit::load(scaling_kernel("14"), options).kernel;
     fs::remove_all(folder);
     ASSERT_TRUE(made && read);
-    EXPECT_EQ(made->from, gpu::jit::compiled_kernel::origin::compiled);
-    EXPECT_EQ(read->from, gpu::jit::compiled_kernel::origin::disk);
+    EXPECT_FALSE(made->from_disk);
+    EXPECT_TRUE(read->from_disk);
     EXPECT_EQ(read->registers, made->registers);
     EXPECT_EQ(log.count("from the disk"), 1U) << log.lines();
 }
@@ -286,8 +291,8 @@ TEST_F(jit, writes_sources_and_code_for_people) {
     std::ostringstream specification;
     specification << std::ifstream(of_kernels[0] / "specification.hpp").rdbuf();
     EXPECT_EQ(specification.str(), scaling_kernel("15").specification);
-    for (const char *file :
-            {"gpu/jit/device.cuh", "gpu/jit/instructions.cuh", "key.txt"})
+    for (const char *file : {"gpu/device/elements.cuh",
+                 "gpu/device/instructions.cuh", "key.txt"})
         EXPECT_TRUE(fs::exists(of_kernels[0] / file)) << file;
     EXPECT_GT(fs::file_size(of_kernels[0] / "kernel.cubin"), 1000U);
     fs::remove_all(folder);
@@ -298,7 +303,7 @@ TEST_F(jit, writes_sources_and_code_for_people) {
     setenv("GRADNN_NVRTC", path, 1);
     const auto found = gpu::jit::load(scaling_kernel("16"), without_disk());
     std::fputs(found.refusal.c_str(), stderr);
-    std::exit(found.kernel || gpu::jit::available() ? 1 : 0);
+    std::exit(found.kernel || gpu::find_kernel_compiler().missing.empty());
 }
 
 // In processes of their own, which have loaded no NVRTC before.

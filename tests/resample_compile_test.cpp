@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "gpu/backend.hpp"
 #include "gpu_cuts/generations.hpp"
 #include "gpu_cuts/resample.hpp"
 
@@ -18,7 +19,8 @@ namespace {
 using namespace gpu::resample;
 
 TEST(resample_compile, first_choices_fit_every_generation) {
-    if (!gpu::jit::available()) GTEST_SKIP() << gpu::jit::missing_reason();
+    const std::string &missing = gpu::find_kernel_compiler().missing;
+    if (!missing.empty()) GTEST_SKIP() << missing;
     const uint64_t seed = test_seed(20261130);
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
     random_source random(seed);

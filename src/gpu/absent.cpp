@@ -37,8 +37,9 @@ constinit const detail::backend backend {engine::kind::gpu, "gpu", false,
         nullptr, nullptr, kernels, "cuDNN", [] { return std::string(); },
         nullptr};
 
-kernel_compiler find_kernel_compiler() {
-    return {};
+const kernel_compiler &find_kernel_compiler() {
+    static const kernel_compiler none;
+    return none;
 }
 
 const char *const code_of_library = "";

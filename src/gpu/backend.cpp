@@ -7,7 +7,6 @@
 
 #include "base/text.hpp"
 #include "gpu/convolution/cudnn/library.hpp"
-#include "gpu/jit/compiler.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/measured.hpp"
 #include "gpu/runtime/cuda_check.hpp"
@@ -132,10 +131,6 @@ constinit const detail::backend backend {engine::kind::gpu, "gpu", false,
         run_on_native_stream, kernels, "cuDNN",
         [] { return text(cudnn::library_version()); }, rates, 0,
         fusing_interpolations, fusing_convolutions};
-
-kernel_compiler find_kernel_compiler() {
-    return {jit::version_text(), jit::library_path(), jit::missing_reason()};
-}
 
 } // namespace gradnn::gpu
 

@@ -12,13 +12,14 @@ namespace gradnn::gpu {
 extern const detail::backend backend;
 
 /// What compiles kernels for their problems: NVRTC's version ("13.0") and file. `missing` says
-/// why there is none.
+/// why there is none and what to install; it is empty where there is one.
 struct kernel_compiler {
     std::string version;
     std::string path;
     std::string missing;
 };
-kernel_compiler find_kernel_compiler();
+/// Looked for once (gpu/jit/compiler.cpp).
+const kernel_compiler &find_kernel_compiler();
 
 /// Which of the kernels that were compiled with the library a device runs.
 struct device_code {

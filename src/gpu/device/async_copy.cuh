@@ -9,6 +9,10 @@
 
 namespace gradnn::gpu {
 
+__device__ __forceinline__ uint32_t address_in_shared(const void *pointer) {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
 /// 4, 8 or 16 bytes, both addresses at multiples of that, if `wanted`: by a predicate and
 /// no branch. Neighbouring copies without a branch between them cost the fewest instructions
 /// (the compiler puts three that do nothing before each group of them).
@@ -16,13 +20,12 @@ template <int bytes>
 __device__ __forceinline__ void copy_async_if(
         bool wanted, void *shared, const void *global) {
     static_assert(bytes == 4 || bytes == 8 || bytes == 16);
-    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
     asm volatile("{\n\t"
                  ".reg .pred wanted;\n\t"
                  "setp.ne.u32 wanted, %0, 0;\n\t"
                  "@wanted cp.async.ca.shared.global [%1], [%2], %3;\n\t"
                  "}" ::"r"(static_cast<uint32_t>(wanted)),
-                 "r"(to), "l"(global), "n"(bytes)
+                 "r"(address_in_shared(shared)), "l"(global), "n"(bytes)
                  : "memory");
 }
 /// The same in any case.
@@ -34,13 +37,12 @@ __device__ __forceinline__ void copy_async(void *shared, const void *global) {
 /// The same for 16 bytes that no other block of the SM reads: past its L1 cache.
 __device__ __forceinline__ void copy_async_past_l1_if(
         bool wanted, void *shared, const void *global) {
-    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
     asm volatile("{\n\t"
                  ".reg .pred wanted;\n\t"
                  "setp.ne.u32 wanted, %0, 0;\n\t"
                  "@wanted cp.async.cg.shared.global [%1], [%2], 16;\n\t"
                  "}" ::"r"(static_cast<uint32_t>(wanted)),
-                 "r"(to), "l"(global)
+                 "r"(address_in_shared(shared)), "l"(global)
                  : "memory");
 }
 __device__ __forceinline__ void copy_async_past_l1(
@@ -51,8 +53,8 @@ __device__ __forceinline__ void copy_async_past_l1(
 /// The same: the first `bytes` of them are copied, the rest become zeros.
 __device__ __forceinline__ void copy_async_up_to_16(
         void *shared, const void *global, int bytes) {
-    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                         address_in_shared(shared)),
                  "l"(global), "r"(bytes)
                  : "memory");
 }
@@ -66,8 +68,8 @@ __device__ __forceinline__ void copy_async_or_zero(
     if constexpr (bytes == 16) {
         copy_async_up_to_16(shared, global, wanted ? 16 : 0);
     } else {
-        const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to),
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(
+                             address_in_shared(shared)),
                      "l"(global), "n"(bytes), "r"(wanted ? bytes : 0)
                      : "memory");
     }
@@ -82,6 +84,55 @@ __device__ __forceinline__ void commit_copies() {
 template <int last>
 __device__ __forceinline__ void wait_for_copies() {
     asm volatile("cp.async.wait_group %0;" ::"n"(last) : "memory");
+}
+
+// Copies of many bytes from global to shared memory by one thread, from compute
+// capability 9.0 on. One thread begins the barrier, a __syncthreads follows, one thread
+// says how many bytes it copies and copies them, all threads wait. Phases of a barrier
+// have the parity 0, 1, 0, ...
+
+using copy_barrier = uint64_t; ///< in shared memory
+
+/// For phases that the expect_copies of one thread and its bytes complete.
+__device__ __forceinline__ void begin_barrier(copy_barrier *barrier) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n\t"
+                 "fence.mbarrier_init.release.cluster;" ::"r"(
+                         address_in_shared(barrier))
+                 : "memory");
+}
+__device__ __forceinline__ void expect_copies(
+        copy_barrier *barrier, uint32_t bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
+                         address_in_shared(barrier)),
+                 "r"(bytes)
+                 : "memory");
+}
+/// Addresses and bytes are multiples of 16.
+__device__ __forceinline__ void copy_bulk(void *shared, const void *global,
+        uint32_t bytes, copy_barrier *barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global"
+                 ".mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                         address_in_shared(shared)),
+                 "l"(global), "r"(bytes), "r"(address_in_shared(barrier))
+                 : "memory");
+}
+__device__ __forceinline__ void wait_for_copies(
+        copy_barrier *barrier, uint32_t parity) {
+    uint32_t done = 0;
+    while (done == 0)
+        asm volatile("{.reg .pred done;\n\t"
+                     "mbarrier.try_wait.parity.shared::cta.b64 "
+                     "done, [%1], %2;\n\t"
+                     "selp.u32 %0, 1, 0, done;}"
+                     : "=r"(done)
+                     : "r"(address_in_shared(barrier)), "r"(parity)
+                     : "memory");
+}
+
+/// A barrier of the block's for copies.
+__device__ __forceinline__ copy_barrier *shared_barrier() {
+    __shared__ copy_barrier barrier;
+    return &barrier;
 }
 
 } // namespace gradnn::gpu

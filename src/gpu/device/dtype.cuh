@@ -15,35 +15,14 @@ namespace gradnn::gpu {
 template <typename Type>
 using sum_of = std::conditional_t<std::is_same_v<Type, double>, double, float>;
 
-__device__ inline float widen(float value) {
-    return value;
+template <typename Type>
+__device__ __forceinline__ sum_of<Type> widen(Type value) {
+    return static_cast<sum_of<Type>>(value);
 }
-__device__ inline double widen(double value) {
-    return value;
-}
-__device__ inline float widen(__half value) {
-    return __half2float(value);
-}
-__device__ inline float widen(__nv_bfloat16 value) {
-    return __bfloat162float(value);
-}
-
 /// Rounds once, to nearest even.
 template <typename Type, typename Sum>
-__device__ inline Type narrow(Sum value) {
-    if constexpr (std::is_same_v<Type, __half>) {
-        if constexpr (std::is_same_v<Sum, double>)
-            return __double2half(value);
-        else
-            return __float2half_rn(value);
-    } else if constexpr (std::is_same_v<Type, __nv_bfloat16>) {
-        if constexpr (std::is_same_v<Sum, double>)
-            return __double2bfloat16(value);
-        else
-            return __float2bfloat16_rn(value);
-    } else {
-        return static_cast<Type>(value);
-    }
+__device__ __forceinline__ Type narrow(Sum value) {
+    return static_cast<Type>(value);
 }
 
 template <typename Sum>

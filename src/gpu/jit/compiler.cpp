@@ -10,9 +10,10 @@
 #include <gradnn/status.hpp>
 
 #include "base/text.hpp"
+#include "gpu/backend.hpp"
 #include "gpu/runtime/shared_library.hpp"
 
-namespace gradnn::gpu::jit {
+namespace gradnn::gpu {
 
 using detail::text;
 namespace fs = std::filesystem;
@@ -20,33 +21,32 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int runtime_major = CUDART_VERSION / 1000;
+constexpr int least_architecture = 80; ///< has the instructions of gpu/device
 constexpr const char *variable = "GRADNN_NVRTC";
 
 std::string soname(int major) {
     return text("libnvrtc.so.", major);
 }
 
-struct nvrtc_library {
+struct nvrtc_library : kernel_compiler {
     void *library = nullptr; ///< null: there is none
-    int major = 0;
-    int minor = 0;
-    std::string path;
-    std::vector<int> known; ///< architectures, ascending
-    std::string missing;
+    std::vector<int> known; ///< architectures
 };
 
 /// A function of NVRTC's header.
-#define NVRTC(of, name) find_function<decltype(name)>((of).library, #name)
+#define NVRTC(library, name) find_function<decltype(name)>(library, #name)
 
-/// The files to be tried, in this order.
+/// The files to be tried, in this order: what GRADNN_NVRTC names, and no other; what the
+/// process has loaded; what lies beside the CUDA libraries that it has loaded, as in the
+/// wheels of PyTorch and JAX; what the loader finds; the toolkit that gradnn was built with.
+/// Versions 12 and 13, that of gradnn's CUDA runtime first.
 std::vector<std::string> candidates() {
     const std::array majors {runtime_major, runtime_major == 13 ? 12 : 13};
     std::vector<std::string> paths;
-    for (const int major : majors) {
-        std::string wanted
-                = library_of_environment(variable, soname(major).c_str());
-        if (!wanted.empty()) paths.push_back(std::move(wanted));
-    }
+    for (const int major : majors)
+        if (const auto wanted = library_of_environment(variable, soname(major));
+                !wanted.empty())
+            paths.push_back(wanted);
     if (!paths.empty()) return paths;
     const auto loaded = loaded_libraries();
     const auto begins = [](const fs::path &file, std::string_view with) {
@@ -80,35 +80,31 @@ std::vector<std::string> candidates() {
 /// in NVRTC 11.2 and later.
 std::string try_library(const std::string &path, nvrtc_library &found) {
     std::string reason;
-    found = {};
-    found.library = open_library(path, reason);
-    if (found.library == nullptr) return reason;
-    const auto version = NVRTC(found, nvrtcVersion);
-    int driver = 0;
+    void *const library = open_library(path, reason);
+    if (library == nullptr) return reason;
+    const auto version = NVRTC(library, nvrtcVersion);
+    int major = 0, minor = 0, driver = 0;
     static_cast<void>(cudaDriverGetVersion(&driver));
-    if (version == nullptr)
+    if (version == nullptr || version(&major, &minor) != NVRTC_SUCCESS)
         reason = " is no NVRTC";
-    else if (version(&found.major, &found.minor) != NVRTC_SUCCESS
-            || found.major < 12)
-        reason = text(" is NVRTC ", found.major, ".", found.minor,
-                "; gradnn needs 12 or 13");
-    else if (driver != 0 && driver / 1000 < found.major)
-        reason = text(" is NVRTC ", found.major, ".", found.minor,
-                ", whose code the driver (of CUDA ", driver / 1000,
+    else if (major < 12)
+        reason = "; gradnn needs 12 or 13";
+    else if (driver != 0 && driver / 1000 < major)
+        reason = text(", whose code the driver (of CUDA ", driver / 1000,
                 ") does not load");
-    if (reason.empty()) {
-        int count = 0;
-        NVRTC(found, nvrtcGetNumSupportedArchs)(&count);
-        found.known.resize(static_cast<size_t>(count));
-        NVRTC(found, nvrtcGetSupportedArchs)(found.known.data());
-        std::sort(found.known.begin(), found.known.end());
-        found.path = file_of(reinterpret_cast<const void *>(version));
-        if (!found.known.empty()) return {};
-        reason = " knows no architecture";
+    if (!reason.empty()) {
+        dlclose(library);
+        return path + (major > 0 ? text(" is NVRTC ", major, '.', minor) : "")
+                + reason;
     }
-    dlclose(found.library);
-    found = {};
-    return path + reason;
+    found.library = library;
+    found.version = text(major, '.', minor);
+    found.path = file_of(reinterpret_cast<const void *>(version));
+    int count = 0;
+    NVRTC(library, nvrtcGetNumSupportedArchs)(&count);
+    found.known.resize(static_cast<size_t>(count));
+    NVRTC(library, nvrtcGetSupportedArchs)(found.known.data());
+    return {};
 }
 
 nvrtc_library find_nvrtc() {
@@ -133,15 +129,9 @@ const nvrtc_library &nvrtc() {
     return *found;
 }
 
-/// The instructions of instructions.cuh begin with 8.0.
-int least_architecture(const nvrtc_library &library) {
-    return std::max(80, library.known.front());
-}
-
 /// NVRTC has no headers of its own: what device code may ask of the standard library,
 /// with the types that g++ has on 64-bit Linux.
-constexpr source_file standard_headers[] = {
-        {"cstdint", R"(#pragma once
+constexpr jit::source_file cstdint {"cstdint", R"(#pragma once
 typedef signed char int8_t;
 typedef short int16_t;
 typedef int int32_t;
@@ -151,17 +141,15 @@ typedef unsigned short uint16_t;
 typedef unsigned uint32_t;
 typedef unsigned long uint64_t;
 typedef unsigned long uintptr_t;
-)"},
-        {"cstddef", "#pragma once\n"}, // size_t is there
-};
+)"};
 
-std::string dotted(int architecture) {
-    return text(architecture / 10, '.', architecture % 10);
-}
-
-/// What NVRTC has of a program: its log, its code.
-std::string text_of_program(nvrtcProgram program,
-        decltype(nvrtcGetPTXSize) *size, decltype(nvrtcGetPTX) *get) {
+/// What NVRTC has of a program: its "ProgramLog", "CUBIN" or "PTX".
+std::string text_of_program(nvrtcProgram program, const std::string &what) {
+    const std::string name = "nvrtcGet" + what;
+    const auto size = find_function<decltype(nvrtcGetPTXSize)>(
+            nvrtc().library, (name + "Size").c_str());
+    const auto get = find_function<decltype(nvrtcGetPTX)>(
+            nvrtc().library, name.c_str());
     size_t bytes = 0;
     size(program, &bytes);
     std::string result(bytes, '\0');
@@ -171,32 +159,19 @@ std::string text_of_program(nvrtcProgram program,
 
 } // namespace
 
-bool available() {
-    return nvrtc().library != nullptr;
+const kernel_compiler &find_kernel_compiler() {
+    return nvrtc();
 }
 
-std::string version_text() {
-    return available() ? text(nvrtc().major, '.', nvrtc().minor) : "";
-}
-
-std::string library_path() {
-    return nvrtc().path;
-}
-
-std::string missing_reason() {
-    return nvrtc().missing;
-}
-
-std::string compilation::target() const {
-    const std::vector<int> &known = nvrtc().known;
-    const auto after
-            = std::upper_bound(known.begin(), known.end(), architecture);
-    if (architecture < least_architecture(nvrtc())) return {};
-    const int newest = *(after - 1);
+std::string jit::compilation::target() const {
+    int newest = 0;
+    for (const int each : nvrtc().known)
+        if (each <= architecture) newest = std::max(newest, each);
+    if (newest < least_architecture) return {};
     return text(newest == architecture ? "sm_" : "compute_", newest);
 }
 
-std::vector<std::string> compilation::options() const {
+std::vector<std::string> jit::compilation::options() const {
     std::vector<std::string> all {"--std=c++20",
             text("--gpu-architecture=", target()),
             // Sums are explicit fma, so that every compiler gives the same bits.
@@ -207,63 +182,56 @@ std::vector<std::string> compilation::options() const {
     return all;
 }
 
-compiled_code compile(const compilation &what) {
-    const nvrtc_library &library = nvrtc();
-    if (!available()) return {{}, library.missing};
-    const std::string target = what.target();
-    if (target.empty())
-        return {{},
-                text("NVRTC ", version_text(),
+std::string jit::compilation::code() const {
+    void *const library = nvrtc().library;
+    const std::string made_for = target();
+    if (made_for.empty())
+        throw error(status::unimplemented,
+                text("NVRTC ", nvrtc().version,
                         " compiles for compute capability ",
-                        dotted(least_architecture(library)),
-                        " and above; the device has ",
-                        dotted(what.architecture))};
-    const char *text_of_source = nullptr;
+                        least_architecture / 10, '.', least_architecture % 10,
+                        " and above; the device has ", architecture / 10, '.',
+                        architecture % 10));
+    const char *main = nullptr;
     std::vector<const char *> names;
     std::vector<const char *> texts;
     const auto add = [&](const source_file &file) {
         names.push_back(file.path);
         texts.push_back(file.text);
-        if (what.source == file.path) text_of_source = file.text;
+        if (source == file.path) main = file.text;
     };
     std::ranges::for_each(embedded_sources(), add);
-    std::ranges::for_each(standard_headers, add);
-    add({specification_name.data(), what.specification.c_str()});
-    if (text_of_source == nullptr)
+    add(cstdint);
+    add({specification_name.data(), specification.c_str()});
+    if (main == nullptr)
         throw error(status::invalid_arguments,
-                text("gpu::jit: ", what.source,
+                text("gpu::jit: ", source,
                         " is not among the sources that gradnn_embed names"));
-    const std::vector<std::string> options = what.options();
+    const std::vector<std::string> all = options();
     std::vector<const char *> given;
-    for (const std::string &option : options)
+    for (const std::string &option : all)
         given.push_back(option.c_str());
 
     nvrtcProgram program = nullptr;
-    nvrtcResult result = NVRTC(library, nvrtcCreateProgram)(&program,
-            text_of_source, std::string(what.source).c_str(),
-            static_cast<int>(names.size()), texts.data(), names.data());
+    nvrtcResult result = NVRTC(library, nvrtcCreateProgram)(&program, main,
+            std::string(source).c_str(), static_cast<int>(names.size()),
+            texts.data(), names.data());
     if (result == NVRTC_SUCCESS)
         result = NVRTC(library, nvrtcCompileProgram)(
                 program, static_cast<int>(given.size()), given.data());
-    compiled_code made;
-    if (result != NVRTC_SUCCESS) {
-        made.refusal = text("NVRTC ", version_text(), " does not compile ",
-                what.source, " for ", target, ": ",
-                NVRTC(library, nvrtcGetErrorString)(result));
-        if (program != nullptr)
-            made.refusal += "; "
-                    + text_of_program(program,
-                            NVRTC(library, nvrtcGetProgramLogSize),
-                            NVRTC(library, nvrtcGetProgramLog));
-    } else if (target[0] == 's') {
-        made.code = text_of_program(program, NVRTC(library, nvrtcGetCUBINSize),
-                NVRTC(library, nvrtcGetCUBIN));
-    } else {
-        made.code = text_of_program(program, NVRTC(library, nvrtcGetPTXSize),
-                NVRTC(library, nvrtcGetPTX));
-    }
+    const bool failed = result != NVRTC_SUCCESS;
+    const std::string made = text_of_program(program,
+            failed                       ? "ProgramLog"
+                    : made_for[0] == 's' ? "CUBIN"
+                                         : "PTX");
     NVRTC(library, nvrtcDestroyProgram)(&program);
+    if (failed)
+        throw error(status::unimplemented,
+                text("NVRTC ", nvrtc().version, " does not compile ", source,
+                        " for ", made_for, ": ",
+                        NVRTC(library, nvrtcGetErrorString)(result), "; ",
+                        made));
     return made;
 }
 
-} // namespace gradnn::gpu::jit
+} // namespace gradnn::gpu

@@ -10,7 +10,7 @@ namespace gradnn::gpu::jit {
 
 /// Device code that the library carries as text, to be compiled at run time.
 struct source_file {
-    const char *path; ///< below src: "gpu/jit/device.cuh"
+    const char *path; ///< below src: "gpu/device/elements.cuh"
     const char *text;
 };
 
@@ -19,19 +19,6 @@ std::span<const source_file> embedded_sources();
 
 /// The header that a request's specification is given as.
 constexpr std::string_view specification_name = "specification.hpp";
-
-/// Whether NVRTC was found. The first call of these functions looks for it: the file
-/// or folder that GRADNN_NVRTC names; else what the process has loaded; else
-/// beside the CUDA libraries that it has loaded, as in the wheels of PyTorch and
-/// JAX; else what the loader finds; else the toolkit that gradnn was built with.
-/// Versions 12 and 13, that of gradnn's CUDA runtime first.
-bool available();
-/// "13.0"; empty where there is none.
-std::string version_text();
-/// The file.
-std::string library_path();
-/// Why available() is false, and what to install.
-std::string missing_reason();
 
 struct kernel_request {
     /// An embedded source by its path below src
@@ -44,7 +31,7 @@ struct kernel_request {
     const char *entry = nullptr;
 };
 
-/// What NVRTC is asked to compile.
+/// What NVRTC is asked to compile, where find_kernel_compiler (gpu/backend.hpp) found it.
 struct compilation : kernel_request {
     int architecture = 0; ///< 90 for compute capability 9.0
     bool with_lines = false; ///< for debuggers and profilers
@@ -53,14 +40,10 @@ struct compilation : kernel_request {
     /// it knows none that runs there.
     std::string target() const;
     std::vector<std::string> options() const;
+    /// A cubin, or PTX with its zero at the end. Thread-safe. Throws gradnn::error:
+    /// unimplemented, with what the compiler says, where it fails, and
+    /// invalid_arguments for a source that is not embedded.
+    std::string code() const;
 };
-
-struct compiled_code {
-    std::string code; ///< a cubin, or PTX with its zero at the end
-    std::string refusal; ///< what the compiler says where it fails
-};
-
-/// Thread-safe. Throws gradnn::error for a source that is not embedded.
-compiled_code compile(const compilation &what);
 
 } // namespace gradnn::gpu::jit

@@ -3,23 +3,19 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <iomanip>
-#include <memory>
+#include <map>
 #include <mutex>
 #include <set>
-#include <sstream>
-#include <vector>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/atomic_file.hpp"
-#include "base/input_error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 
@@ -46,25 +42,36 @@ void complain(const std::string &what) {
     detail::write_log(line);
 }
 
-/// Why what is there is not used; empty where it is. Machine code of others would run as
-/// the user's own.
-std::string distrust(const struct stat &of) {
-    if (of.st_uid != ::geteuid()) return " belongs to another user";
-    if ((of.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        return " may be written by other users";
-    return {};
-}
+/// A folder or file that is there and that nobody else can have written: machine code of
+/// others would run as the user's own.
+struct trusted {
+    /// The log says why it is not used, where it is `needed` also if it is not there.
+    trusted(const std::string &path, int flags, bool needed = false)
+        : number(::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags)) {
+        if (number < 0 && errno == ENOENT && !needed) return;
+        std::string reason;
+        if (number < 0 || ::fstat(number, &facts) != 0)
+            reason = std::strerror(errno);
+        else if (facts.st_uid != ::geteuid())
+            reason = "it belongs to another user";
+        else if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+            reason = "it may be written by other users";
+        is_used = reason.empty();
+        if (!is_used) complain(text(path, " is not used: ", reason));
+    }
+    trusted(const trusted &) = delete;
+    trusted &operator=(const trusted &) = delete;
+    ~trusted() {
+        if (number >= 0) ::close(number);
+    }
 
-/// Whether the folder is there and may be used. Where `needed`, the log says why it is not
-/// there.
-bool is_usable(const std::string &folder, bool needed) {
-    struct stat found {};
-    const bool there = ::stat(folder.c_str(), &found) == 0;
-    if (!there && !needed && errno == ENOENT) return false;
-    const std::string reason
-            = there ? distrust(found) : text(": ", std::strerror(errno));
-    if (!reason.empty()) complain(text(folder, " is not used", reason));
-    return reason.empty();
+    const int number; ///< of its descriptor
+    bool is_used = false;
+    struct stat facts {};
+};
+
+bool is_trusted_folder(const std::string &folder, bool needed) {
+    return trusted(folder, O_DIRECTORY, needed).is_used;
 }
 
 std::string path_of(const std::string &folder, const std::string &key) {
@@ -79,12 +86,7 @@ std::string contents_of(const std::string &key, const std::string &code) {
 /// Deletes what was used least recently, temporary files of processes that ended early
 /// among it, down to three quarters of the limit.
 void delete_oldest(const std::string &folder, int64_t most_bytes) {
-    struct entry {
-        fs::file_time_type used;
-        int64_t bytes;
-        fs::path path;
-    };
-    std::vector<entry> all;
+    std::multimap<fs::file_time_type, std::pair<fs::path, int64_t>> by_use;
     int64_t bytes = 0;
     for (const auto &each : fs::directory_iterator(folder)) {
         std::error_code gone; // by another process
@@ -92,60 +94,49 @@ void delete_oldest(const std::string &folder, int64_t most_bytes) {
         const auto used = each.last_write_time(gone);
         if (gone || each.path().string().find(suffix) == std::string::npos)
             continue;
-        all.push_back({used, size, each.path()});
+        by_use.emplace(used, std::pair(each.path(), size));
         bytes += size;
     }
     if (bytes <= most_bytes) return;
-    std::sort(all.begin(), all.end(),
-            [](const entry &a, const entry &b) { return a.used < b.used; });
-    for (size_t i = 0; i < all.size() && bytes > most_bytes / 4 * 3; ++i) {
+    for (const auto &[used, file] : by_use) {
+        if (bytes <= most_bytes / 4 * 3) return;
         std::error_code gone;
-        fs::remove(all[i].path, gone);
-        bytes -= all[i].bytes;
+        fs::remove(file.first, gone);
+        bytes -= file.second;
     }
 }
 
 } // namespace
 
-std::string digest_of(std::string_view text) {
+std::string digest_of(std::string_view of) {
     uint64_t digest = 0xcbf29ce484222325U;
-    for (const char each : text)
+    for (const char each : of)
         digest = (digest ^ static_cast<unsigned char>(each)) * 0x100000001b3U;
-    std::ostringstream digits;
-    digits << std::hex << std::setfill('0') << std::setw(16) << digest;
-    return digits.str();
+    return text(std::hex, std::setfill('0'), std::setw(16), digest);
 }
 
 std::optional<std::string> read_cached(
         const std::string &folder, const std::string &key) {
-    if (folder.empty() || !is_usable(folder, false)) return std::nullopt;
-    const std::string path = path_of(folder, key);
-    const int number = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (number < 0 && errno == ENOENT) return std::nullopt;
-    const auto refuse
-            = [&](const std::string &reason) -> std::optional<std::string> {
-        complain(text(path, " is not used:", reason));
+    if (folder.empty() || !is_trusted_folder(folder, false))
         return std::nullopt;
-    };
-    struct stat found {};
-    if (number < 0 || ::fstat(number, &found) != 0)
-        return refuse(text(' ', std::strerror(errno)));
-    const std::unique_ptr<std::FILE, int (*)(std::FILE *)> file(
-            ::fdopen(number, "rb"), &std::fclose);
-    const std::string reason = distrust(found);
-    if (!reason.empty()) return refuse(" it" + reason);
-    std::string contents(static_cast<size_t>(found.st_size), '\0');
-    contents.resize(
-            std::fread(contents.data(), 1, contents.size(), file.get()));
+    const std::string path = path_of(folder, key);
+    const trusted file(path, O_NOFOLLOW);
+    if (!file.is_used) return std::nullopt;
+    std::string contents(static_cast<size_t>(file.facts.st_size), '\0');
+    const ssize_t bytes = ::read(file.number, contents.data(), contents.size());
+    contents.resize(static_cast<size_t>(std::max<ssize_t>(bytes, 0)));
     // The whole file follows from key and code.
     const size_t line = contents.find('\n', contents.find('\n') + 1);
     const size_t begin = line + 1 + key.size();
-    const std::string code = contents.substr(std::min(begin, contents.size()));
-    if (contents != contents_of(key, code))
-        return refuse(" it is damaged or of another kernel");
+    std::string code = contents.substr(std::min(begin, contents.size()));
+    if (contents != contents_of(key, code)) {
+        complain(
+                text(path, " is not used: it is damaged or of another kernel"));
+        return std::nullopt;
+    }
     // It was used now. Not written each time: once a day.
-    if (found.st_mtime + 24 * 60 * 60 < std::time(nullptr))
-        static_cast<void>(::futimens(number, nullptr));
+    if (file.facts.st_mtime + 24 * 60 * 60 < std::time(nullptr))
+        static_cast<void>(::futimens(file.number, nullptr));
     return code;
 }
 
@@ -156,7 +147,7 @@ void write_cached(const std::string &folder, const std::string &key,
         std::error_code failed;
         fs::create_directories(fs::path(folder).parent_path(), failed);
         static_cast<void>(::mkdir(folder.c_str(), 0700));
-        if (!is_usable(folder, true)) return;
+        if (!is_trusted_folder(folder, true)) return;
         const std::string contents = contents_of(key, code);
         detail::atomic_file file(path_of(folder, key), 0600);
         file.write(contents);

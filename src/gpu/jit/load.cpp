@@ -11,6 +11,7 @@
 
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "gpu/backend.hpp"
 #include "gpu/jit/disk_cache.hpp"
 
 namespace gradnn::gpu::jit {
@@ -28,7 +29,7 @@ struct known_kernel {
 /// destroyed, as kernels may run when static destructors do.
 struct known_kernels {
     std::mutex mutex;
-    std::map<std::string, std::shared_ptr<known_kernel>> by_key;
+    std::map<std::string, known_kernel> by_key;
 };
 
 known_kernels &known() {
@@ -46,39 +47,31 @@ std::string key_of(const compilation &what) {
     }();
     std::string key = text("source ", what.source, ' ', sources, "\nentry ",
             what.entry, "\narchitecture ", what.architecture, "\nNVRTC ",
-            version_text());
+            find_kernel_compiler().version);
     for (const std::string &option : what.options())
         key += ' ' + option;
     return text(key, "\nspecification\n", what.specification);
 }
 
+/// The cudaKernel_t of an entry.
+const void *function_of([[maybe_unused]] const std::string &code,
+        [[maybe_unused]] const char *entry) {
 #if CUDART_VERSION >= 12080
-const void *load_library(const std::string &code) {
     cudaLibrary_t library = nullptr;
     check(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0,
                   nullptr, nullptr, 0),
-            "cudaLibraryLoadData");
-    return library;
-}
-const void *function_of(const void *library, const char *entry) {
+            text("cudaLibraryLoadData of ", entry).c_str());
     cudaKernel_t kernel = nullptr;
-    check(cudaLibraryGetKernel(&kernel,
-                  static_cast<cudaLibrary_t>(const_cast<void *>(library)),
-                  entry),
-            "cudaLibraryGetKernel");
+    check(cudaLibraryGetKernel(&kernel, library, entry),
+            text("cudaLibraryGetKernel of ", entry).c_str());
     return kernel;
-}
 #else
-const void *load_library(const std::string & /*code*/) {
     throw error(status::unimplemented,
             text("gradnn was built with CUDA ", CUDART_VERSION / 1000, ".",
                     CUDART_VERSION / 10 % 100,
                     ", which loads no kernels: that takes 12.8"));
-}
-const void *function_of(const void * /*library*/, const char * /*entry*/) {
-    return nullptr;
-}
 #endif
+}
 
 /// Loads it on the current device too, which CUDA else does at the first launch.
 cudaFuncAttributes attributes_on_device(const void *function) {
@@ -97,7 +90,6 @@ std::string dump_folder() {
 /// Writes sources, key and code of a kernel for people and tools.
 void dump(const compilation &what, const std::string &key,
         const std::string &code) {
-    if (dump_folder().empty()) return;
     namespace fs = std::filesystem;
     const fs::path folder
             = fs::path(dump_folder()) / text(what.entry, '_', digest_of(key));
@@ -126,6 +118,25 @@ void dump(const compilation &what, const std::string &key,
     detail::write_log(line);
 }
 
+/// From the disk, or compiled. The device is current.
+compiled_kernel make(const compilation &what, const std::string &key,
+        const std::string &folder) {
+    compiled_kernel made;
+    auto code = read_cached(folder, key);
+    made.from_disk = code.has_value();
+    if (!code) {
+        code = what.code();
+        write_cached(folder, key, *code);
+    }
+    if (what.with_lines) dump(what, key, *code);
+    made.function = function_of(*code, what.entry);
+    const auto attributes = attributes_on_device(made.function);
+    made.registers = attributes.numRegs;
+    made.local_bytes = attributes.localSizeBytes;
+    made.static_shared_bytes = attributes.sharedSizeBytes;
+    return made;
+}
+
 void log_outcome(const kernel_request &request,
         const detail::compile_options &options,
         const kernel_or_refusal &outcome, double milliseconds) {
@@ -135,46 +146,14 @@ void log_outcome(const kernel_request &request,
     line.engine = text("gpu:", options.device);
     line.milliseconds = detail::log_milliseconds(milliseconds);
     line.note = text(request.source, ' ', request.entry, " {",
-            request.specification, "}: ");
-    if (outcome.kernel) {
-        const compiled_kernel &kernel = *outcome.kernel;
-        line.note += text(kernel.from == compiled_kernel::origin::disk
+            request.specification, "}: ", outcome.refusal);
+    if (const auto &kernel = outcome.kernel)
+        line.note += text(kernel->from_disk
                         ? "from the disk"
-                        : "compiled by NVRTC " + version_text(),
-                "; ", kernel.registers, " registers; ", kernel.local_bytes,
+                        : "compiled by NVRTC " + find_kernel_compiler().version,
+                "; ", kernel->registers, " registers; ", kernel->local_bytes,
                 " bytes of local memory");
-    } else {
-        line.note += outcome.refusal;
-    }
     detail::write_log(line);
-}
-
-/// From the disk, or compiled. The device is current.
-kernel_or_refusal make(const compilation &what, const std::string &key,
-        const std::string &folder) {
-    auto made = std::make_shared<compiled_kernel>();
-    std::string code;
-    if (auto kept = read_cached(folder, key)) {
-        made->from = compiled_kernel::origin::disk;
-        code = std::move(*kept);
-    } else {
-        compiled_code compiled = compile(what);
-        if (!compiled.refusal.empty()) return {nullptr, compiled.refusal};
-        code = std::move(compiled.code);
-        write_cached(folder, key, code);
-    }
-    dump(what, key, code);
-    try {
-        made->function = function_of(load_library(code), what.entry);
-        const auto attributes = attributes_on_device(made->function);
-        made->registers = attributes.numRegs;
-        made->local_bytes = attributes.localSizeBytes;
-        made->static_shared_bytes = attributes.sharedSizeBytes;
-    } catch (const error &failure) {
-        if (failure.status == status::out_of_memory) throw;
-        return {nullptr, text(what.source, ": ", failure.what())};
-    }
-    return {std::move(made), {}};
 }
 
 } // namespace
@@ -187,7 +166,9 @@ void forget_kernels() {
 
 kernel_or_refusal load(
         const kernel_request &request, const detail::compile_options &options) {
-    if (!available()) return {nullptr, missing_reason()};
+    if (const std::string &missing = find_kernel_compiler().missing;
+            !missing.empty())
+        return {nullptr, missing};
     const auto device = static_cast<int>(options.device);
     const device_properties &properties = properties_of(device);
     const compilation what {request, 10 * properties.major + properties.minor,
@@ -195,21 +176,25 @@ kernel_or_refusal load(
     const std::string key = key_of(what);
 
     const allocation_guard current(device);
-    std::shared_ptr<known_kernel> entry;
-    {
-        known_kernels &all = known();
-        const std::lock_guard lock(all.mutex);
-        auto &found = all.by_key[key];
-        if (!found) found = std::make_shared<known_kernel>();
-        entry = found;
-    }
-    const std::lock_guard lock(entry->mutex);
-    kernel_or_refusal &made = entry->made;
+    known_kernel &entry = [&]() -> known_kernel & {
+        const std::lock_guard lock(known().mutex);
+        return known().by_key[key];
+    }();
+    const std::lock_guard lock(entry.mutex);
+    kernel_or_refusal &made = entry.made;
     if (made.kernel) {
         attributes_on_device(made.kernel->function);
     } else if (made.refusal.empty()) {
         const auto start = std::chrono::steady_clock::now();
-        made = make(what, key, options.kernel_cache);
+        try {
+            made.kernel = std::make_shared<compiled_kernel>(
+                    make(what, key, options.kernel_cache));
+        } catch (const error &failure) {
+            if (failure.status == status::out_of_memory
+                    || failure.status == status::invalid_arguments)
+                throw;
+            made.refusal = failure.what();
+        }
         log_outcome(request, options, made, detail::milliseconds_since(start));
     }
     return made;

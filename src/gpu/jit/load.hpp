@@ -23,8 +23,7 @@ struct compiled_kernel {
     int registers = 0; ///< of a thread
     size_t local_bytes = 0; ///< of a thread: what was spilled, and arrays
     size_t static_shared_bytes = 0; ///< of a block
-    enum class origin { compiled, disk };
-    origin from = origin::compiled;
+    bool from_disk = false; ///< else compiled by this process
 };
 
 struct kernel_or_refusal {
@@ -42,19 +41,9 @@ struct kernel_or_refusal {
 kernel_or_refusal load(
         const kernel_request &request, const detail::compile_options &options);
 
-/// Forgets all kernels, failures too, as a new process would: for tests.
+/// Forgets all kernels, failures too, as a new process would: for tests, which load none
+/// meanwhile.
 void forget_kernels();
-
-/// As gpu::launch_early. The arguments have the types of the kernel's parameters:
-/// nothing converts them.
-template <typename... Arguments>
-void launch_early(const char *name, const compiled_kernel &kernel,
-        launch_size grid, launch_size block, size_t shared_bytes,
-        const launch_stream &stream, Arguments... arguments) {
-    void *pointers[] = {static_cast<void *>(&arguments)...};
-    const early_launch launch(grid, block, shared_bytes, stream);
-    check(cudaLaunchKernelExC(&launch, kernel.function, pointers), name);
-}
 
 /// A kernel and its launch.
 struct kernel_launch {
@@ -64,11 +53,14 @@ struct kernel_launch {
     size_t shared_bytes = 0;
     std::shared_ptr<const compiled_kernel> kernel = nullptr; ///< once loaded
 
+    /// As gpu::launch_early. The arguments have the types of the kernel's parameters:
+    /// nothing converts them.
     template <typename... Arguments>
     void operator()(const char *name, const launch_stream &stream,
             Arguments... arguments) const {
-        launch_early(name, *kernel, grid, threads, shared_bytes, stream,
-                arguments...);
+        void *pointers[] = {static_cast<void *>(&arguments)...};
+        const early_launch launch(grid, threads, shared_bytes, stream);
+        check(cudaLaunchKernelExC(&launch, kernel->function, pointers), name);
     }
 };
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/text.hpp"
-#include "gpu/jit/specification.hpp"
+#include "gpu/device/specification.hpp"
 #include "kernel/problem.hpp"
 
 namespace gradnn::gpu::jit {

@@ -16,7 +16,8 @@ void *open_library(const std::string &path, std::string &reason) {
     return nullptr;
 }
 
-std::string library_of_environment(const char *variable, const char *name) {
+std::string library_of_environment(
+        const char *variable, const std::string &name) {
     const char *const wanted = std::getenv(variable);
     if (wanted == nullptr) return {};
     std::error_code ignored;

@@ -16,7 +16,8 @@ void *open_library(const std::string &path, std::string &reason);
 
 /// The file that an environment variable names, or the file of that name in the folder
 /// that it names; empty where it is not set.
-std::string library_of_environment(const char *variable, const char *name);
+std::string library_of_environment(
+        const char *variable, const std::string &name);
 
 /// The files of the libraries that the process has loaded.
 std::vector<std::filesystem::path> loaded_libraries();

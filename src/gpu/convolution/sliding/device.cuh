@@ -1,9 +1,9 @@
-// What sliding kernels need of the device beside gpu/jit/device.cuh.
+// What sliding kernels need of the device beside gpu/device/elements.cuh.
 #pragma once
 
 #include "gpu/convolution/sliding/specification.hpp"
 #include "gpu/device/early_start.cuh"
-#include "gpu/jit/device.cuh"
+#include "gpu/device/elements.cuh"
 
 namespace gradnn::gpu::sliding {
 
@@ -73,15 +73,14 @@ __device__ __forceinline__ void copy_to_shared(
     const int thread = static_cast<int>(threadIdx.x);
     if (thread < count - whole) to[whole + thread] = from[whole + thread];
     if constexpr (bulk) {
-        jit::copy_barrier *const barrier = jit::shared_barrier();
+        copy_barrier *const barrier = shared_barrier();
         if (thread == 0) {
-            jit::begin_barrier(barrier);
-            jit::expect_copies(barrier, whole * sizeof(Type));
-            if (whole > 0)
-                jit::copy_bulk(to, from, whole * sizeof(Type), barrier);
+            begin_barrier(barrier);
+            expect_copies(barrier, whole * sizeof(Type));
+            if (whole > 0) copy_bulk(to, from, whole * sizeof(Type), barrier);
         }
         __syncthreads();
-        jit::wait_for_copies(barrier, 0);
+        wait_for_copies(barrier, 0);
     } else {
         for (int i = thread * vector; i < whole; i += threads * vector)
             *reinterpret_cast<uint4 *>(to + i)

@@ -3,7 +3,7 @@
 // for which all of it is constant.
 #pragma once
 
-#include "gpu/jit/specification.hpp"
+#include "gpu/device/specification.hpp"
 
 namespace gradnn::gpu::sliding {
 

@@ -1,11 +1,11 @@
-// What resample kernels need of the device beside gpu/jit/device.cuh.
+// What resample kernels need of the device beside gpu/device/elements.cuh.
 #pragma once
 
 #include "gpu/device/async_copy.cuh"
 #include "gpu/device/early_start.cuh"
+#include "gpu/device/elements.cuh"
 #include "gpu/interpolation/resample/geometry.hpp"
 #include "gpu/interpolation/resample/tables.hpp"
-#include "gpu/jit/device.cuh"
 
 namespace gradnn::gpu::resample {
 

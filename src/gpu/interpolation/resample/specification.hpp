@@ -2,7 +2,7 @@
 // host, which plans, and by the kernels, for which all of it is constant.
 #pragma once
 
-#include "gpu/jit/specification.hpp"
+#include "gpu/device/specification.hpp"
 
 namespace gradnn::gpu::resample {
 

@@ -85,9 +85,8 @@ struct tile_of_block {
         return reinterpret_cast<type *>(
                 jit::dynamic_shared() + barrier_bytes + g.table_bytes);
     }
-    __device__ __forceinline__ static jit::copy_barrier *barrier(int slot) {
-        return reinterpret_cast<jit::copy_barrier *>(jit::dynamic_shared())
-                + slot;
+    __device__ __forceinline__ static copy_barrier *barrier(int slot) {
+        return reinterpret_cast<copy_barrier *>(jit::dynamic_shared()) + slot;
     }
 
     /// Of the copy the whole 16 bytes that it takes and where they begin; `rest` elements at
@@ -162,9 +161,9 @@ struct tile_of_block {
             if (thread == 0) {
                 const auto bytes
                         = static_cast<uint32_t>(all.whole * sizeof(type));
-                jit::expect_copies(barrier(slot), bytes);
+                expect_copies(barrier(slot), bytes);
                 if (bytes > 0)
-                    jit::copy_bulk(all.to, all.begin, bytes, barrier(slot));
+                    copy_bulk(all.to, all.begin, bytes, barrier(slot));
             }
         } else {
             for (int i = thread * in_16_bytes; i < all.whole;

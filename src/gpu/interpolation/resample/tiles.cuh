@@ -116,7 +116,7 @@ __device__ void resample_of_tiles(const storage<s.of.type> *read,
     if constexpr (s.of.bulk_copies) {
         if (threadIdx.x == 0)
             for (int slot = 0; slot < c.stages; ++slot)
-                jit::begin_barrier(tile::barrier(slot));
+                begin_barrier(tile::barrier(slot));
         __syncthreads();
     }
     // In order; by one loop, whose code an unrolled one would have for each stage.
@@ -146,7 +146,7 @@ __device__ void resample_of_tiles(const storage<s.of.type> *read,
         const tile now = on_way[0];
         if (threads_copied[0]) __syncthreads();
         if constexpr (s.of.bulk_copies)
-            jit::wait_for_copies(tile::barrier(slot), parity);
+            wait_for_copies(tile::barrier(slot), parity);
         if (!tile::walks && now.strip != lanes.strip)
             lanes.find(now.strip, map.column);
         lanes.compute(now, slot, near);

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "emulated/simt.hpp"
@@ -118,6 +120,88 @@ void wait_for_copies() {
     for (; mine.groups.size() > last; mine.groups.pop_front())
         for (const submitted_copies::one &copy : mine.groups.front())
             copy.make();
+}
+
+using copy_barrier = uint64_t;
+inline copy_barrier *shared_barrier() {
+    static copy_barrier barrier;
+    return &barrier;
+}
+
+struct barrier_state {
+    struct copy {
+        void *to;
+        const void *from;
+        uint32_t bytes;
+    };
+    int arrivals = 0; ///< of a phase; 0: not begun
+    int arrived = 0; ///< of the phase that is under way
+    int64_t missing = 0; ///< bytes of it that no copy has brought
+    uint32_t phases = 0; ///< that are complete
+    std::vector<copy> later; ///< that are made when a thread has waited
+
+    void complete_if_all() {
+        if (arrived < arrivals || missing != 0) return;
+        arrived = 0;
+        ++phases;
+    }
+};
+
+/// Of the block that runs.
+inline barrier_state &state_of(const copy_barrier *barrier) {
+    static std::map<const copy_barrier *, barrier_state> all;
+    static uint64_t blocks = 0;
+    if (blocks != emulated::block::count) all.clear();
+    blocks = emulated::block::count;
+    return all[barrier];
+}
+
+inline void begin_barrier(copy_barrier *barrier) {
+    state_of(barrier) = {.arrivals = 1};
+}
+
+inline void expect_copies(copy_barrier *barrier, uint32_t bytes) {
+    barrier_state &state = state_of(barrier);
+    if (state.arrived == state.arrivals)
+        throw std::logic_error("copies expected on a barrier that is not there"
+                               " or expects others");
+    ++state.arrived;
+    state.missing += bytes;
+    state.complete_if_all();
+}
+
+inline void copy_bulk(void *shared, const void *global, uint32_t bytes,
+        copy_barrier *barrier) {
+    const auto multiple = [](const void *address) {
+        return reinterpret_cast<uintptr_t>(address) % 16 == 0;
+    };
+    if (!multiple(shared) || !multiple(global) || bytes % 16 != 0)
+        throw std::out_of_range("bulk copy of " + std::to_string(bytes)
+                + " bytes between multiples of 16");
+    expect_in_tensors(global, bytes);
+    barrier_state &state = state_of(barrier);
+    if (emulated::block::copies_early)
+        std::memcpy(shared, global, bytes);
+    else
+        state.later.push_back({shared, global, bytes});
+    state.missing -= bytes;
+    state.complete_if_all();
+}
+
+inline void wait_for_copies(copy_barrier *barrier, uint32_t parity) {
+    // A thread ahead of the one that copies waits; one that waits for good has
+    // been given fewer bytes than were expected.
+    for (int turns = 0; state_of(barrier).phases % 2 == parity; ++turns) {
+        if (turns == 100000)
+            throw std::logic_error("a barrier that is never complete: "
+                    + std::to_string(state_of(barrier).missing)
+                    + " bytes are missing");
+        emulated::block::yield();
+    }
+    barrier_state &state = state_of(barrier);
+    for (const auto &[to, from, bytes] : state.later)
+        std::memcpy(to, from, bytes);
+    state.later.clear();
 }
 
 } // namespace gradnn::gpu

@@ -5,33 +5,28 @@
 #include <cstdint>
 
 #include "gpu/device/async_copy.cuh"
-#include "gpu/jit/instructions.cuh"
-#include "gpu/jit/specification.hpp"
+#include "gpu/device/instructions.cuh"
+#include "gpu/device/specification.hpp"
 
 namespace gradnn::gpu::jit {
 
-// 16-bit elements are kept as their bits.
+/// One of some types, by its number.
+template <int number, typename First, typename... Others>
+struct one_of_types : one_of_types<number - 1, Others...> {};
+template <typename First, typename... Others>
+struct one_of_types<0, First, Others...> {
+    using type = First;
+};
+template <int number, typename... Types>
+using nth = typename one_of_types<number, Types...>::type;
 
+/// 16-bit elements are kept as their bits.
 template <element type>
-struct facts_of_element {
-    using stored = uint16_t;
-    using sum = float;
-};
-template <>
-struct facts_of_element<element::f32> {
-    using stored = float;
-    using sum = float;
-};
-template <>
-struct facts_of_element<element::f64> {
-    using stored = double;
-    using sum = double;
-};
-template <element type>
-using stored_of = typename facts_of_element<type>::stored;
+using stored_of
+        = nth<static_cast<int>(type), float, double, uint16_t, uint16_t>;
 /// What sums and products are computed in.
 template <element type>
-using sum_of = typename facts_of_element<type>::sum;
+using sum_of = nth<type == element::f64, float, double>;
 
 /// a * b + c, rounded once.
 __device__ __forceinline__ float multiply_add(float a, float b, float c) {
@@ -53,15 +48,6 @@ float4 word_of(float (*)[4]);
 double word_of(double (*)[1]);
 double2 word_of(double (*)[2]);
 
-template <bool pairs, typename Stored>
-struct cell_of {
-    using type = Stored;
-};
-template <typename Stored>
-struct cell_of<true, Stored> {
-    using type = uint32_t;
-};
-
 /// `count` neighbouring elements, 2 to 16 bytes of them, at an address that is a
 /// multiple of these.
 template <element type, int count>
@@ -70,7 +56,7 @@ struct elements {
     using sum = sum_of<type>;
     static constexpr bool halves = bytes_of(type) == 2;
     static constexpr int cells = halves && count > 1 ? count / 2 : count;
-    using cell = typename cell_of<(halves && count > 1), stored>::type;
+    using cell = nth<(halves && count > 1), stored, uint32_t>;
     using word_type = decltype(word_of(static_cast<cell (*)[cells]>(nullptr)));
     static_assert(sizeof(word_type) == sizeof(stored) * count);
 
@@ -146,12 +132,9 @@ private:
         return made;
     }
     __device__ __forceinline__ word_type as_word() const {
-        if constexpr (cells == 1)
-            return all[0];
-        else if constexpr (cells == 2)
-            return {all[0], all[1]};
-        else
-            return {all[0], all[1], all[2], all[3]};
+        word_type word;
+        memcpy(&word, all, sizeof word);
+        return word;
     }
 };
 
