@@ -76,16 +76,6 @@ struct elements_of_thread {
                         several::load(other_of(at, map.others.prologue)));
         return value;
     }
-    /// To each sum the product of a weight and its value.
-    template <int outers, typename Values>
-    __device__ __forceinline__ static void add_weighted(
-            sum (&to)[outers][vector], sum weight, const Values &values) {
-#pragma unroll
-        for (int o = 0; o < outers; ++o)
-#pragma unroll
-            for (int v = 0; v < vector; ++v)
-                to[o][v] = jit::multiply_add(weight, values[o][v], to[o][v]);
-    }
     /// The taps of a row; where they are many and side by side, 16 bytes of them at once.
     template <bool computes, int outers>
     __device__ __forceinline__ void add_columns(

@@ -40,7 +40,7 @@ struct words_of_thread {
     uint32_t past;
     /// Of the first word: in what was copied, in bytes, and in a line.
     int place, place_in_line;
-    sum_type low[c.words][vector], high[c.words][vector];
+    open_sums<sum_type, c.words, vector, p.walk.two> sums;
 
     /// Of a block with so many planes whose rows begin at `read`.
     __device__ __forceinline__ void find(
@@ -70,7 +70,7 @@ struct words_of_thread {
         place = (plane < c.planes ? plane : 0) * g.line_pieces * bytes_of_piece
                 + number * static_cast<int>(vector * sizeof(type));
         place_in_line = plane * g.line_pitch + number * vector;
-        each_sum([&](int w, int v) { low[w][v] = high[w][v] = 0; });
+        sums.clear();
     }
     __device__ __forceinline__ static char *copied_rows() {
         return jit::dynamic_shared() + 2 * g.line_bytes;
@@ -127,49 +127,6 @@ struct words_of_thread {
         for (int w = 0; w < c.words; ++w)
             to[w] = unit::load(from + w * to_next);
     }
-    /// visit(word, element) for all sums of a thread.
-    template <typename Visit>
-    __device__ __forceinline__ static void each_sum(const Visit &visit) {
-#pragma unroll
-        for (int w = 0; w < c.words; ++w)
-#pragma unroll
-            for (int v = 0; v < vector; ++v)
-                visit(w, v);
-    }
-    __device__ __forceinline__ void add(
-            const unit (&row)[c.words], const step<sum_type> &to) {
-        each_sum([&](int w, int v) {
-            low[w][v] = multiply_add(to.low_weight, row[w][v], low[w][v]);
-        });
-        if (p.walk.two && to.high_weight != 0)
-            each_sum([&](int w, int v) {
-                high[w][v]
-                        = multiply_add(to.high_weight, row[w][v], high[w][v]);
-            });
-    }
-    /// To the next position of the walk.
-    __device__ __forceinline__ void shift() {
-        each_sum([&](int w, int v) {
-            low[w][v] = p.walk.two ? high[w][v] : sum_type(0);
-            high[w][v] = 0;
-        });
-    }
-    /// Both at once, which copies no sums.
-    __device__ __forceinline__ void shift_and_add(
-            const unit (&row)[c.words], const step<sum_type> &to) {
-        each_sum([&](int w, int v) {
-            low[w][v] = multiply_add(to.low_weight, row[w][v],
-                    p.walk.two ? high[w][v] : sum_type(0));
-        });
-        if constexpr (!p.walk.two) return;
-        if (to.high_weight != 0)
-            each_sum([&](int w, int v) {
-                high[w][v]
-                        = multiply_add(to.high_weight, row[w][v], sum_type(0));
-            });
-        else
-            each_sum([&](int w, int v) { high[w][v] = 0; });
-    }
     /// Words beyond the row too, which a line has places for.
     __device__ __forceinline__ void keep(sum_type *line) const {
         constexpr element of
@@ -184,7 +141,7 @@ struct words_of_thread {
                 sum_type together[wide];
 #pragma unroll
                 for (int i = 0; i < wide; ++i)
-                    together[i] = low[w][v + i];
+                    together[i] = sums.low[w][v + i];
                 jit::elements<of, wide>::of(together).store(
                         line + place_in_line + w * to_next + v);
             }
@@ -315,21 +272,22 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
         from_slot = from_slot + 1 == c.ahead ? 0 : from_slot + 1;
         free_slot = free_slot + 1 == c.ahead ? 0 : free_slot + 1;
         if (current == now.low) {
-            of.add(raw, now);
+            of.sums.add(now.low_weight, now.high_weight, raw);
             continue;
         }
         finish();
         if constexpr (p.walk.jumps) {
             while (current < now.low) {
-                of.shift();
+                of.sums.shift();
                 finish();
             }
         }
-        of.shift_and_add(raw, now);
+        of.sums.shift();
+        of.sums.add(now.low_weight, now.high_weight, raw);
     }
     while (current < end) {
         finish();
-        of.shift();
+        of.sums.shift();
     }
 }
 

@@ -29,57 +29,34 @@ struct walk {
         int middle, begin, end;
     };
 
-    /// Calls visit(column, inner element) for all sums of a thread.
-    template <typename Visit>
-    __device__ __forceinline__ static void each_sum(const Visit &visit) {
-#pragma unroll
-        for (int k = 0; k < c.columns; ++k)
-#pragma unroll
-            for (int v = 0; v < c.vector; ++v)
-                visit(k, v);
-    }
-
     /// Sums of a position of the first axis over the middle one and the columns.
     __device__ __forceinline__ void add_up(
             row_sums &to, const read_type *layer) const {
         if constexpr (!p.middle.is_there()) {
             add_up_row(to, layer, true);
         } else {
-            each_sum([&](int k, int v) { to[k][v] = 0; });
             constexpr bool rolled = p.middle.most_taps * g.units > most_units
                     || p.middle.most_taps > 8;
-            if constexpr (rolled) {
-#pragma unroll 1
-                for (int q = 0; q < middle.count; ++q)
-                    add_middle(to, layer, q, true);
-            } else {
-#pragma unroll
-                for (int q = 0; q < p.middle.most_taps; ++q)
-                    add_middle(to, layer, q,
-                            q < p.middle.least_taps || q < middle.count);
+            constexpr int together = rolled ? 1 : p.middle.most_taps;
+            const int count = rolled ? middle.count : p.middle.most_taps;
+            each_of(to, [&](int k, int v) { to[k][v] = 0; });
+#pragma unroll together
+            for (int q = 0; q < count; ++q) {
+                const bool exists
+                        = rolled || q < p.middle.least_taps || q < middle.count;
+                row_sums of_row;
+                add_up_row(of_row,
+                        layer + (middle.first + q) * p.middle.read_pitch,
+                        exists);
+                add_weighted(
+                        to, exists ? middle_weights[q] : sum_type(0), of_row);
             }
         }
-    }
-    __device__ __forceinline__ static void add_weighted(
-            row_sums &to, sum_type weight, const row_sums &sums) {
-        each_sum([&](int k, int v) {
-            to[k][v] = multiply_add(weight, sums[k][v], to[k][v]);
-        });
-    }
-    __device__ __forceinline__ void add_middle(
-            row_sums &to, const read_type *row, int q, bool exists) const {
-        row_sums of_row;
-        add_up_row(
-                of_row, row + (middle.first + q) * p.middle.read_pitch, exists);
-        add_weighted(to, exists ? middle_weights[q] : sum_type(0), of_row);
     }
     __device__ __forceinline__ void add_up_row(
             row_sums &to, const read_type *row, bool exists) const {
         if constexpr (g.rolled) {
-            if (exists) along.add_up_rolled(to, row);
-            if (!exists)
-                for (int v = 0; v < c.vector; ++v)
-                    to[0][v] = 0;
+            along.add_up_rolled(to, row, exists);
         } else {
             raw_row raw;
             along.load(raw, row, exists);
@@ -117,12 +94,12 @@ struct walk {
         int row = map.walk.places[at.begin].first;
         const int end = last.first + last.count;
         read += (row - from) * p.walk.read_pitch;
-        open_sums open;
+        open_positions open;
         open.begin = at.begin;
         open.end = at.end;
         open.current
                 = row < end ? least(map.steps[row].low, at.begin) : at.begin;
-        open.clear();
+        open.sums.clear();
         written += open.current * p.walk.write_pitch;
         open.load_others(*this, written);
         if constexpr (c.ahead == 0 || rows_are_copied(p, c)) {
@@ -217,7 +194,10 @@ struct walk {
         }
         __device__ __forceinline__ void submit(const columns &along, int to) {
             if (left > 0) {
-                along.copy(rows, to, next);
+                along.each_load(
+                        next, true, [&](int u, bool is_tap, const auto *at) {
+                            rows.copy(to, u, is_tap, at);
+                        });
                 next += p.walk.read_pitch;
             }
             --left;
@@ -261,18 +241,16 @@ struct walk {
 #pragma unroll
             for (int i = 0; i < to.low - before; ++i)
                 open.write_one(*this, written);
-            open.add_constant(to, sums);
+            open.sums.add(static_cast<sum_type>(to.low_weight),
+                    static_cast<sum_type>(to.high_weight), sums);
         }
     }
 
-    struct open_sums {
+    struct open_positions {
         int begin, end, current;
-        row_sums low, high;
+        open_sums<sum_type, c.columns, c.vector, p.walk.two> sums;
         other_row others; ///< of `current`
 
-        __device__ __forceinline__ void clear() {
-            each_sum([&](int k, int v) { low[k][v] = high[k][v] = 0; });
-        }
         __device__ __forceinline__ void load_others(
                 const walk &of, const type *written) {
             if (columns::epilogues > 0 && current >= begin && current < end)
@@ -280,29 +258,18 @@ struct walk {
         }
         __device__ __forceinline__ void write_one(
                 const walk &of, type *&written) {
-            if (current >= begin) of.along.write(written, low, others);
-            each_sum([&](int k, int v) {
-                low[k][v] = p.walk.two ? high[k][v] : sum_type(0);
-                high[k][v] = 0;
-            });
+            if (current >= begin) of.along.write(written, sums.low, others);
+            sums.shift();
             ++current;
             written += p.walk.write_pitch;
             load_others(of, written);
         }
         __device__ __forceinline__ void add(const walk &of,
-                const step<sum_type> &to, const row_sums &sums,
+                const step<sum_type> &to, const row_sums &of_row,
                 type *&written) {
             while (current < to.low)
                 write_one(of, written);
-            add_weighted(low, to.low_weight, sums);
-            if (p.walk.two && to.high_weight != 0)
-                add_weighted(high, to.high_weight, sums);
-        }
-        __device__ __forceinline__ void add_constant(
-                const row_of_period &to, const row_sums &sums) {
-            add_weighted(low, static_cast<sum_type>(to.low_weight), sums);
-            if (to.high_weight != 0)
-                add_weighted(high, static_cast<sum_type>(to.high_weight), sums);
+            sums.add(to.low_weight, to.high_weight, of_row);
         }
     };
 };
