@@ -33,6 +33,7 @@ struct tile_of_block {
     int outer; ///< the first outer position
     int strip; ///< which part of the first axis
     int from, end; ///< positions of the first axis that it reads
+    bool by_threads; ///< whether threads have copied themselves
     const type *read; ///< of the first outer position
     type *written;
 
@@ -151,8 +152,7 @@ struct tile_of_block {
     }
 
     /// By all threads: the tile's elements to a stage, which keeps their places in 16 bytes.
-    /// Says whether threads have copied themselves.
-    __device__ __forceinline__ bool copy(int slot, const type *tensor) const {
+    __device__ __forceinline__ void copy(int slot, const type *tensor) {
         const int thread = static_cast<int>(threadIdx.x);
         range all {};
         if (end > from) all = range_of(slot, tensor);
@@ -172,7 +172,7 @@ struct tile_of_block {
                 *reinterpret_cast<uint4 *>(all.to + i)
                         = *reinterpret_cast<const uint4 *>(all.begin + i);
         }
-        return !p.bulk_copies || all.rest > 0;
+        by_threads = !p.bulk_copies || all.rest > 0;
     }
 };
 

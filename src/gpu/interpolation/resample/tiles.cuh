@@ -121,17 +121,14 @@ __device__ void resample_of_tiles(const storage<s.of.type> *read,
     }
     // In order; by one loop, whose code an unrolled one would have for each stage.
     tile on_way[c.stages];
-    bool threads_copied[c.stages] {};
     const auto submit = [&](int of, int slot, const auto &by) {
 #pragma unroll
-        for (int i = 1; i < c.stages; ++i) {
+        for (int i = 1; i < c.stages; ++i)
             on_way[i - 1] = on_way[i];
-            threads_copied[i - 1] = threads_copied[i];
-        }
         if (of >= end) return;
         tile &last = on_way[c.stages - 1];
         last.find(of, by, read, written);
-        threads_copied[c.stages - 1] = last.copy(slot, read);
+        last.copy(slot, read);
     };
 #pragma unroll 1
     for (int slot = 0; slot < c.stages; ++slot)
@@ -144,7 +141,7 @@ __device__ void resample_of_tiles(const storage<s.of.type> *read,
 #pragma unroll 1
     for (; number < end; ++number) {
         const tile now = on_way[0];
-        if (threads_copied[0]) __syncthreads();
+        if (now.by_threads) __syncthreads();
         if constexpr (s.of.bulk_copies)
             jit::wait_for_copies(tile::barrier(slot), parity);
         if (!tile::walks && now.strip != lanes.strip)
