@@ -151,44 +151,6 @@ struct words_of_thread {
 template <const specification_of_kernel &s>
 constexpr specification_of_kernel rest_for = rest_of_walk(s);
 
-/// The columns and positions of the middle axis that a thread takes from rows of sums.
-template <const specification_of_kernel &s>
-struct outputs_of_thread : lanes_of_thread<s, rest_for<s>> {
-    using lanes = lanes_of_thread<s, rest_for<s>>;
-    using lanes::of, lanes::active, lanes::inner, lanes::first_item;
-    static constexpr problem_specification p = s.of;
-    static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_for<s>;
-    using type = storage<p.type>;
-    using sum_type = sum<p.type>;
-    using rest = walk<rest_for<s>>;
-
-    /// From `line`, where the elements of whole rows would begin.
-    __device__ __forceinline__ void write(const sum_type *line, int middle,
-            int planes, const tables<sum_type> &map, type *to) {
-        constexpr int items = ceil_div(g.lane_items, g.groups);
-        constexpr int together = items <= 6 ? items : 1;
-#pragma unroll
-        for (int set = 0; set < g.sets; ++set) {
-            if (!active[set]) continue;
-#pragma unroll together
-            for (int i = 0; i < items; ++i) {
-                const int number = first_item() + i * g.groups;
-                const int plane = number / c.middle_part;
-                const typename rest::item item {
-                        middle * c.middle_part + number % c.middle_part, 0, 0};
-                if ((items * g.groups != g.lane_items && number >= g.lane_items)
-                        || (g.outers % c.planes != 0 && plane >= planes)
-                        || (g.middle_strips * c.middle_part != p.middle.written
-                                && item.middle >= p.middle.written))
-                    continue;
-                of[set].run(item, map, line + plane * g.line_pitch + inner(set),
-                        0, to + plane * p.outer_write[0] + inner(set));
-            }
-        }
-    }
-};
-
 template <const specification_of_kernel &s>
 __device__ void resample_by_lines(const storage<s.of.type> *read,
         storage<s.of.type> *written, const tables<sum<s.of.type>> &map) {
@@ -240,8 +202,24 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
 #pragma unroll 1
     for (int to = 0; to < rows_ahead; ++to)
         submit(to);
-    outputs_of_thread<s> outputs;
-    outputs.find(part * c.parts, map.column);
+    // The columns and positions of the middle axis that a thread takes from rows of sums.
+    lanes_of_thread<s, rest_for<s>> lanes;
+    lanes.find(part * c.parts, map.column);
+    constexpr int items = ceil_div(g.lane_items, g.groups);
+    constexpr int together = items <= 6 ? items : 1;
+    const auto write = [&](const sum_type *line) {
+        lanes.template each_item<together>([&](auto &of, int inner,
+                                                   int number) {
+            const int plane = number / c.middle_part;
+            const int at = middle * c.middle_part + number % c.middle_part;
+            if ((g.outers % c.planes != 0 && plane >= planes)
+                    || (g.middle_strips * c.middle_part != p.middle.written
+                            && at >= p.middle.written))
+                return;
+            of.run({at, 0, 0}, map, line + plane * g.line_pitch + inner, 0,
+                    written + plane * p.outer_write[0] + inner);
+        });
+    };
     int slot = 0;
     int current = row < end_row ? least(map.steps[row].low, begin) : begin;
     written += current * p.walk.write_pitch;
@@ -254,7 +232,7 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
                     + line_margin;
             of.keep(line);
             meet<c.threads>();
-            outputs.write(line - from, middle, planes, map, written);
+            write(line - from);
             slot ^= 1;
         }
         ++current;

@@ -308,6 +308,22 @@ struct lanes_of_thread {
             if (active[set]) of[set].along.find(columns, table);
         }
     }
+    /// visit(walk of a lane, first inner element, item) for what a thread takes, some items
+    /// `together`.
+    template <int together, typename Visit>
+    __device__ __forceinline__ void each_item(const Visit &visit) {
+        constexpr int items = ceil_div(g.lane_items, g.groups);
+#pragma unroll
+        for (int set = 0; set < g.sets; ++set) {
+            if (!active[set]) continue;
+#pragma unroll together
+            for (int i = 0; i < items; ++i) {
+                const int item = first_item() + i * g.groups;
+                if (items * g.groups == g.lane_items || item < g.lane_items)
+                    visit(of[set], inner(set), item);
+            }
+        }
+    }
 };
 
 } // namespace gradnn::gpu::resample
