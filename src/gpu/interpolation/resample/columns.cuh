@@ -108,35 +108,27 @@ struct columns_of_thread {
         }
     }
 
-    /// Zeros in place of what is no tap, where `exists` says that the row is there.
-    __device__ __forceinline__ void load(
-            raw_row &to, const read_type *row, bool exists) const {
+    /// visit(unit, whether it is a tap, its place) for what is loaded of a row, where `exists`
+    /// says that the row is there.
+    template <typename Visit>
+    __device__ __forceinline__ void each_load(
+            const read_type *row, bool exists, const Visit &visit) const {
 #pragma unroll
         for (int u = 0; u < g.units; ++u) {
             const read_type *const at = row + begin[g.unit_column[u]]
                     + g.unit_position[u] * p.column.read_pitch;
             const bool wanted = exists && inside[u];
-            to[u] = wanted ? unit::load(at) : unit::zeros();
+            visit(u, wanted, at);
             if constexpr (loads > g.units)
-                to[g.units + u] = wanted
-                        ? unit::load(other_of(at, others.prologue))
-                        : unit::zeros();
+                visit(g.units + u, wanted, other_of(at, others.prologue));
         }
     }
-
-    /// Submits copies of what is a tap.
-    template <typename Rows>
-    __device__ __forceinline__ void copy(
-            const Rows &to, int slot, const read_type *row) const {
-#pragma unroll
-        for (int u = 0; u < g.units; ++u) {
-            const read_type *const at = row + begin[g.unit_column[u]]
-                    + g.unit_position[u] * p.column.read_pitch;
-            to.copy(slot, u, inside[u], at);
-            if constexpr (loads > g.units)
-                to.copy(slot, g.units + u, inside[u],
-                        other_of(at, others.prologue));
-        }
+    /// Zeros in place of what is no tap.
+    __device__ __forceinline__ void load(
+            raw_row &to, const read_type *row, bool exists) const {
+        each_load(row, exists, [&](int u, bool wanted, const read_type *at) {
+            to[u] = wanted ? unit::load(at) : unit::zeros();
+        });
     }
     /// Of what was loaded, a unit through the op ahead.
     __device__ __forceinline__ static unit taken(const raw_row &from, int u) {
@@ -185,42 +177,39 @@ struct columns_of_thread {
                 to[0][v] = row[0][v];
             return;
         }
+        each_of(to, [&](int k, int v) {
+            sum_type added = 0;
 #pragma unroll
-        for (int k = 0; k < c.columns; ++k)
-#pragma unroll
-            for (int v = 0; v < c.vector; ++v) {
-                sum_type added = 0;
-#pragma unroll
-                for (int t = 0; t < kept; ++t) {
-                    // Loops of a constant count, which compilers unroll from within.
-                    if (t >= g.taps[k]) continue;
-                    const sum_type weight = is_constant(k)
-                            ? static_cast<sum_type>(repeats.weight[k
-                                    % most(1, repeats.written)][t])
-                            : weights[k][t];
-                    const int u = g.unit_of[k][t];
-                    const int element = c.vector > 1 ? v : g.element_of[k][t];
-                    const sum_type value = u < 0
-                            ? beside.left[g.left + u * c.read_vector + element]
-                            : u >= g.units
-                            ? beside.right[(u - g.units) * c.read_vector
-                                    + element]
-                            : row[u][element];
-                    added = multiply_add(weight, value, added);
-                }
-                to[k][v] = added;
+            for (int t = 0; t < kept; ++t) {
+                // Loops of a constant count, which compilers unroll from within.
+                if (t >= g.taps[k]) continue;
+                const sum_type weight = is_constant(k)
+                        ? static_cast<sum_type>(
+                                repeats.weight[k % most(1, repeats.written)][t])
+                        : weights[k][t];
+                const int u = g.unit_of[k][t];
+                const int element = c.vector > 1 ? v : g.element_of[k][t];
+                const sum_type value = u < 0
+                        ? beside.left[g.left + u * c.read_vector + element]
+                        : u >= g.units
+                        ? beside.right[(u - g.units) * c.read_vector + element]
+                        : row[u][element];
+                added = multiply_add(weight, value, added);
             }
+            to[k][v] = added;
+        });
     }
 
     /// The same for a column of many taps, in place of load and add_up.
     __device__ __forceinline__ void add_up_rolled(
-            row_sums &to, const read_type *row) const {
+            row_sums &to, const read_type *row, bool exists) const {
 #pragma unroll
         for (int v = 0; v < c.vector; ++v)
             to[0][v] = 0;
         const read_type *at = row + begin[0];
+        const int taps = exists ? count[0] : 0;
 #pragma unroll 4
-        for (int t = 0; t < count[0]; ++t, at += p.column.read_pitch) {
+        for (int t = 0; t < taps; ++t, at += p.column.read_pitch) {
             raw_row loaded;
             loaded[0] = unit::load(at);
             if constexpr (loads > 1)

@@ -30,4 +30,48 @@ __device__ __forceinline__ jit::elements<type, count> finished(
     return jit::elements<type, count>::of(values);
 }
 
+/// Calls visit(row, element) for all of a thread's sums.
+template <typename Sum, int rows, int count, typename Visit>
+__device__ __forceinline__ void each_of(
+        const Sum (&)[rows][count], const Visit &visit) {
+#pragma unroll
+    for (int i = 0; i < rows; ++i)
+#pragma unroll
+        for (int v = 0; v < count; ++v)
+            visit(i, v);
+}
+/// To each sum the product of a weight and its value.
+template <typename Sum, int rows, int count, typename Values>
+__device__ __forceinline__ void add_weighted(
+        Sum (&to)[rows][count], Sum weight, const Values &values) {
+    each_of(to, [&](int i, int v) {
+        to[i][v] = jit::multiply_add(weight, values[i][v], to[i][v]);
+    });
+}
+
+/// A thread's sums of the two positions of the walk that are open. Rows add to the second one
+/// where there are `two`.
+template <typename Sum, int rows, int count, bool two>
+struct open_sums {
+    Sum low[rows][count], high[rows][count];
+
+    __device__ __forceinline__ void clear() {
+        each_of(low, [&](int i, int v) { low[i][v] = high[i][v] = 0; });
+    }
+    template <typename Weight, typename Values>
+    __device__ __forceinline__ void add(
+            const step<Weight> &to, const Values &values) {
+        add_weighted(low, static_cast<Sum>(to.low_weight), values);
+        if (two && to.high_weight != 0)
+            add_weighted(high, static_cast<Sum>(to.high_weight), values);
+    }
+    /// To the next position.
+    __device__ __forceinline__ void shift() {
+        each_of(low, [&](int i, int v) {
+            low[i][v] = two ? high[i][v] : Sum(0);
+            high[i][v] = 0;
+        });
+    }
+};
+
 } // namespace gradnn::gpu::resample

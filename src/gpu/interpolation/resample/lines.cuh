@@ -40,7 +40,7 @@ struct words_of_thread {
     uint32_t past;
     /// Of the first word: in what was copied, in bytes, and in a line.
     int place, place_in_line;
-    sum_type low[c.words][vector], high[c.words][vector];
+    open_sums<sum_type, c.words, vector, p.walk.two> sums;
 
     /// Of a block with so many planes whose rows begin at `read`.
     __device__ __forceinline__ void find(
@@ -70,7 +70,7 @@ struct words_of_thread {
         place = (plane < c.planes ? plane : 0) * g.line_pieces * bytes_of_piece
                 + number * static_cast<int>(vector * sizeof(type));
         place_in_line = plane * g.line_pitch + number * vector;
-        each_sum([&](int w, int v) { low[w][v] = high[w][v] = 0; });
+        sums.clear();
     }
     __device__ __forceinline__ static char *copied_rows() {
         return jit::dynamic_shared() + 2 * g.line_bytes;
@@ -127,49 +127,6 @@ struct words_of_thread {
         for (int w = 0; w < c.words; ++w)
             to[w] = unit::load(from + w * to_next);
     }
-    /// visit(word, element) for all sums of a thread.
-    template <typename Visit>
-    __device__ __forceinline__ static void each_sum(const Visit &visit) {
-#pragma unroll
-        for (int w = 0; w < c.words; ++w)
-#pragma unroll
-            for (int v = 0; v < vector; ++v)
-                visit(w, v);
-    }
-    __device__ __forceinline__ void add(
-            const unit (&row)[c.words], const step<sum_type> &to) {
-        each_sum([&](int w, int v) {
-            low[w][v] = multiply_add(to.low_weight, row[w][v], low[w][v]);
-        });
-        if (p.walk.two && to.high_weight != 0)
-            each_sum([&](int w, int v) {
-                high[w][v]
-                        = multiply_add(to.high_weight, row[w][v], high[w][v]);
-            });
-    }
-    /// To the next position of the walk.
-    __device__ __forceinline__ void shift() {
-        each_sum([&](int w, int v) {
-            low[w][v] = p.walk.two ? high[w][v] : sum_type(0);
-            high[w][v] = 0;
-        });
-    }
-    /// Both at once, which copies no sums.
-    __device__ __forceinline__ void shift_and_add(
-            const unit (&row)[c.words], const step<sum_type> &to) {
-        each_sum([&](int w, int v) {
-            low[w][v] = multiply_add(to.low_weight, row[w][v],
-                    p.walk.two ? high[w][v] : sum_type(0));
-        });
-        if constexpr (!p.walk.two) return;
-        if (to.high_weight != 0)
-            each_sum([&](int w, int v) {
-                high[w][v]
-                        = multiply_add(to.high_weight, row[w][v], sum_type(0));
-            });
-        else
-            each_sum([&](int w, int v) { high[w][v] = 0; });
-    }
     /// Words beyond the row too, which a line has places for.
     __device__ __forceinline__ void keep(sum_type *line) const {
         constexpr element of
@@ -184,7 +141,7 @@ struct words_of_thread {
                 sum_type together[wide];
 #pragma unroll
                 for (int i = 0; i < wide; ++i)
-                    together[i] = low[w][v + i];
+                    together[i] = sums.low[w][v + i];
                 jit::elements<of, wide>::of(together).store(
                         line + place_in_line + w * to_next + v);
             }
@@ -193,44 +150,6 @@ struct words_of_thread {
 
 template <const specification_of_kernel &s>
 constexpr specification_of_kernel rest_for = rest_of_walk(s);
-
-/// The columns and positions of the middle axis that a thread takes from rows of sums.
-template <const specification_of_kernel &s>
-struct outputs_of_thread : lanes_of_thread<s, rest_for<s>> {
-    using lanes = lanes_of_thread<s, rest_for<s>>;
-    using lanes::of, lanes::active, lanes::inner, lanes::first_item;
-    static constexpr problem_specification p = s.of;
-    static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_for<s>;
-    using type = storage<p.type>;
-    using sum_type = sum<p.type>;
-    using rest = walk<rest_for<s>>;
-
-    /// From `line`, where the elements of whole rows would begin.
-    __device__ __forceinline__ void write(const sum_type *line, int middle,
-            int planes, const tables<sum_type> &map, type *to) {
-        constexpr int items = ceil_div(g.lane_items, g.groups);
-        constexpr int together = items <= 6 ? items : 1;
-#pragma unroll
-        for (int set = 0; set < g.sets; ++set) {
-            if (!active[set]) continue;
-#pragma unroll together
-            for (int i = 0; i < items; ++i) {
-                const int number = first_item() + i * g.groups;
-                const int plane = number / c.middle_part;
-                const typename rest::item item {
-                        middle * c.middle_part + number % c.middle_part, 0, 0};
-                if ((items * g.groups != g.lane_items && number >= g.lane_items)
-                        || (g.outers % c.planes != 0 && plane >= planes)
-                        || (g.middle_strips * c.middle_part != p.middle.written
-                                && item.middle >= p.middle.written))
-                    continue;
-                of[set].run(item, map, line + plane * g.line_pitch + inner(set),
-                        0, to + plane * p.outer_write[0] + inner(set));
-            }
-        }
-    }
-};
 
 template <const specification_of_kernel &s>
 __device__ void resample_by_lines(const storage<s.of.type> *read,
@@ -283,8 +202,24 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
 #pragma unroll 1
     for (int to = 0; to < rows_ahead; ++to)
         submit(to);
-    outputs_of_thread<s> outputs;
-    outputs.find(part * c.parts, map.column);
+    // The columns and positions of the middle axis that a thread takes from rows of sums.
+    lanes_of_thread<s, rest_for<s>> lanes;
+    lanes.find(part * c.parts, map.column);
+    constexpr int items = ceil_div(g.lane_items, g.groups);
+    constexpr int together = items <= 6 ? items : 1;
+    const auto write = [&](const sum_type *line) {
+        lanes.template each_item<together>([&](auto &of, int inner,
+                                                   int number) {
+            const int plane = number / c.middle_part;
+            const int at = middle * c.middle_part + number % c.middle_part;
+            if ((g.outers % c.planes != 0 && plane >= planes)
+                    || (g.middle_strips * c.middle_part != p.middle.written
+                            && at >= p.middle.written))
+                return;
+            of.run({at, 0, 0}, map, line + plane * g.line_pitch + inner, 0,
+                    written + plane * p.outer_write[0] + inner);
+        });
+    };
     int slot = 0;
     int current = row < end_row ? least(map.steps[row].low, begin) : begin;
     written += current * p.walk.write_pitch;
@@ -297,7 +232,7 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
                     + line_margin;
             of.keep(line);
             meet<c.threads>();
-            outputs.write(line - from, middle, planes, map, written);
+            write(line - from);
             slot ^= 1;
         }
         ++current;
@@ -312,24 +247,25 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
         typename words::unit raw[c.words];
         of.take(from_slot, raw);
         const step<sum_type> now = of.steps[from_slot];
+        free_slot = from_slot;
         from_slot = from_slot + 1 == c.ahead ? 0 : from_slot + 1;
-        free_slot = free_slot + 1 == c.ahead ? 0 : free_slot + 1;
         if (current == now.low) {
-            of.add(raw, now);
+            of.sums.add(now, raw);
             continue;
         }
         finish();
         if constexpr (p.walk.jumps) {
             while (current < now.low) {
-                of.shift();
+                of.sums.shift();
                 finish();
             }
         }
-        of.shift_and_add(raw, now);
+        of.sums.shift();
+        of.sums.add(now, raw);
     }
     while (current < end) {
         finish();
-        of.shift();
+        of.sums.shift();
     }
 }
 

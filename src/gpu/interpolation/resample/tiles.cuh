@@ -6,96 +6,66 @@
 
 namespace gradnn::gpu::resample {
 
-/// The lanes of a thread, which it keeps from tile to tile.
+/// What a thread has of a tile in a stage.
 template <const specification_of_kernel &s>
-struct lanes_of_tiles : lanes_of_thread<s, s> {
-    using lanes = lanes_of_thread<s, s>;
-    using lanes::of, lanes::active, lanes::inner, lanes::first_item;
+__device__ __forceinline__ void compute(lanes_of_thread<s, s> &lanes,
+        const tile_of_block<s> &at, int slot,
+        const tables<sum<s.of.type>> &map) {
     using tile = tile_of_block<s>;
     static constexpr problem_specification p = s.of;
     static constexpr cut c = s.cut_by;
     static constexpr geometry g = geometry_for<s>;
-    using type = storage<p.type>;
-    using sum_type = sum<p.type>;
-    using walk_of_lane = walk<s>;
-
-    int strip; ///< that the columns are of
-
-    __device__ __forceinline__ void find(
-            int of_strip, const axis_table<sum_type> &table) {
-        strip = of_strip;
-        lanes::find(tile::walks ? 0 : strip * c.strip, table);
-    }
-
-    __device__ __forceinline__ void compute(
-            const tile &at, int slot, const tables<sum_type> &map) {
-        const type *here = tile::stage(slot)
-                + tile::place_in_16_bytes(at.begin_of_copy());
-        type *const to = at.destination();
-        if constexpr (!tile::walks) here -= at.from * p.column.read_pitch;
-        const int planes = least(c.planes, g.outers - at.outer);
-        // Rows of a period are unrolled already.
-        constexpr int together = walk_of_lane::repeats.rows > 0 ? 1 : 2;
-#pragma unroll
-        for (int set = 0; set < g.sets; ++set) {
-            if (!active[set]) continue;
-#pragma unroll together
-            for (int number = first_item(); number < g.lane_items;
-                    number += g.groups) {
-                // Of different planes items are neighbours: threads side by side do
-                // the same. Where they write to memory those of a plane are, which
-                // leaves fewer places that are written in part.
-                constexpr int of_plane = g.lane_items / c.planes;
-                const int plane
-                        = c.gathers ? number % c.planes : number / of_plane;
-                int rest = c.gathers ? number / c.planes : number % of_plane;
-                if (plane >= planes) continue;
-                typename walk_of_lane::item item {0, 0, 0};
-                if constexpr (tile::walks) {
-                    item.middle = rest % p.middle.written;
-                    rest /= p.middle.written;
-                    item.begin = at.strip * g.tile_written + rest * c.strip;
-                    item.end = least(item.begin + c.strip, p.walk.written);
-                    if (item.begin >= p.walk.written) continue;
-                }
-                of[set].run(item, map,
-                        here + plane * p.outer_read[0] + inner(set), at.from,
-                        to + plane * p.outer_write[0] + inner(set));
-            }
+    const auto *here
+            = tile::stage(slot) + tile::place_in_16_bytes(at.begin_of_copy());
+    auto *const to = at.destination();
+    if constexpr (!tile::walks) here -= at.from * p.column.read_pitch;
+    const int planes = least(c.planes, g.outers - at.outer);
+    // Rows of a period are unrolled already.
+    constexpr int together = walk<s>::repeats.rows > 0 ? 1 : 2;
+    lanes.template each_item<together>([&](walk<s> &of, int inner, int number) {
+        // Of different planes items are neighbours: threads side by side do the same. Where
+        // they write to memory those of a plane are, which leaves fewer places that are
+        // written in part.
+        constexpr int of_plane = g.lane_items / c.planes;
+        const int plane = c.gathers ? number % c.planes : number / of_plane;
+        int rest = c.gathers ? number / c.planes : number % of_plane;
+        if (plane >= planes) return;
+        typename walk<s>::item item {0, 0, 0};
+        if constexpr (tile::walks) {
+            item.middle = rest % p.middle.written;
+            rest /= p.middle.written;
+            item.begin = at.strip * g.tile_written + rest * c.strip;
+            item.end = least(item.begin + c.strip, p.walk.written);
+            if (item.begin >= p.walk.written) return;
         }
-    }
-};
-
-/// By all threads, `count` values to shared memory at `to`, where `values` points then.
-template <int threads, typename Value>
-__device__ __forceinline__ void keep(
-        const Value *&values, int count, char *&to) {
-    Value *const kept = reinterpret_cast<Value *>(to);
-    for (int i = static_cast<int>(threadIdx.x); i < count; i += threads)
-        kept[i] = values[i];
-    values = kept;
-    to += (count * sizeof(Value) + table_alignment - 1) / table_alignment
-            * table_alignment;
+        of.run(item, map, here + plane * p.outer_read[0] + inner, at.from,
+                to + plane * p.outer_write[0] + inner);
+    });
 }
 
-/// The maps of walk and middle in shared memory; a __syncthreads is to follow.
+/// The maps of walk and middle in shared memory, by all threads; a __syncthreads is to follow.
 template <const specification_of_kernel &s>
 __device__ __forceinline__ tables<sum<s.of.type>> tables_of_block(
         const tables<sum<s.of.type>> &map) {
     static constexpr problem_specification p = s.of;
     tables<sum<p.type>> near = map;
-    if constexpr (geometry_for<s>.table_bytes > 0) {
-        char *to = jit::dynamic_shared() + barrier_bytes;
-        constexpr int threads = s.cut_by.threads;
-        if constexpr (p.walk.is_there()) {
-            keep<threads>(near.steps, p.walk.read, to);
-            keep<threads>(near.walk.places, p.walk.written, to);
-        }
-        if constexpr (p.middle.is_there()) {
-            keep<threads>(near.middle.places, p.middle.written, to);
-            keep<threads>(near.middle.weights,
-                    p.middle.written * p.middle.most_taps, to);
-        }
+    char *to = jit::dynamic_shared() + barrier_bytes;
+    const auto keep = [&]<typename Value>(const Value *&values, int count) {
+        Value *const kept = reinterpret_cast<Value *>(to);
+        for (int i = static_cast<int>(threadIdx.x); i < count;
+                i += s.cut_by.threads)
+            kept[i] = values[i];
+        values = kept;
+        to += (count * sizeof(Value) + table_alignment - 1) / table_alignment
+                * table_alignment;
+    };
+    if constexpr (geometry_for<s>.table_bytes > 0 && p.walk.is_there()) {
+        keep(near.steps, p.walk.read);
+        keep(near.walk.places, p.walk.written);
+    }
+    if constexpr (geometry_for<s>.table_bytes > 0 && p.middle.is_there()) {
+        keep(near.middle.places, p.middle.written);
+        keep(near.middle.weights, p.middle.written * p.middle.most_taps);
     }
     return near;
 }
@@ -121,35 +91,43 @@ __device__ void resample_of_tiles(const storage<s.of.type> *read,
     }
     // In order; by one loop, whose code an unrolled one would have for each stage.
     tile on_way[c.stages];
-    bool threads_copied[c.stages] {};
     const auto submit = [&](int of, int slot, const auto &by) {
 #pragma unroll
-        for (int i = 1; i < c.stages; ++i) {
+        for (int i = 1; i < c.stages; ++i)
             on_way[i - 1] = on_way[i];
-            threads_copied[i - 1] = threads_copied[i];
-        }
         if (of >= end) return;
         tile &last = on_way[c.stages - 1];
         last.find(of, by, read, written);
-        threads_copied[c.stages - 1] = last.copy(slot, read);
+        last.copy(slot, read);
     };
 #pragma unroll 1
     for (int slot = 0; slot < c.stages; ++slot)
         submit(number + slot, slot, map);
     const auto near = tables_of_block<s>(map);
-    lanes_of_tiles<s> lanes;
-    lanes.find(on_way[0].strip, map.column);
+    // Threads keep their columns from tile to tile.
+    lanes_of_thread<s, s> lanes;
+    int strip = on_way[0].strip;
+    lanes.find(tile::walks ? 0 : strip * c.strip, map.column);
     __syncthreads();
     int slot = 0, parity = 0;
 #pragma unroll 1
     for (; number < end; ++number) {
         const tile now = on_way[0];
-        if (threads_copied[0]) __syncthreads();
+        if (now.by_threads) __syncthreads();
         if constexpr (s.of.bulk_copies)
+<<<<<<< HEAD
             wait_for_copies(tile::barrier(slot), parity);
         if (!tile::walks && now.strip != lanes.strip)
             lanes.find(now.strip, map.column);
         lanes.compute(now, slot, near);
+=======
+            jit::wait_for_copies(tile::barrier(slot), parity);
+        if (!tile::walks && now.strip != strip) {
+            strip = now.strip;
+            lanes.find(strip * c.strip, map.column);
+        }
+        compute<s>(lanes, now, slot, near);
+>>>>>>> w61-h3
         __syncthreads();
         submit(number + c.stages, slot, near);
         if constexpr (c.gathers) {

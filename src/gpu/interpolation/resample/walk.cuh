@@ -29,57 +29,34 @@ struct walk {
         int middle, begin, end;
     };
 
-    /// Calls visit(column, inner element) for all sums of a thread.
-    template <typename Visit>
-    __device__ __forceinline__ static void each_sum(const Visit &visit) {
-#pragma unroll
-        for (int k = 0; k < c.columns; ++k)
-#pragma unroll
-            for (int v = 0; v < c.vector; ++v)
-                visit(k, v);
-    }
-
     /// Sums of a position of the first axis over the middle one and the columns.
     __device__ __forceinline__ void add_up(
             row_sums &to, const read_type *layer) const {
         if constexpr (!p.middle.is_there()) {
             add_up_row(to, layer, true);
         } else {
-            each_sum([&](int k, int v) { to[k][v] = 0; });
             constexpr bool rolled = p.middle.most_taps * g.units > most_units
                     || p.middle.most_taps > 8;
-            if constexpr (rolled) {
-#pragma unroll 1
-                for (int q = 0; q < middle.count; ++q)
-                    add_middle(to, layer, q, true);
-            } else {
-#pragma unroll
-                for (int q = 0; q < p.middle.most_taps; ++q)
-                    add_middle(to, layer, q,
-                            q < p.middle.least_taps || q < middle.count);
+            constexpr int together = rolled ? 1 : p.middle.most_taps;
+            const int count = rolled ? middle.count : p.middle.most_taps;
+            each_of(to, [&](int k, int v) { to[k][v] = 0; });
+#pragma unroll together
+            for (int q = 0; q < count; ++q) {
+                const bool exists
+                        = rolled || q < p.middle.least_taps || q < middle.count;
+                row_sums of_row;
+                add_up_row(of_row,
+                        layer + (middle.first + q) * p.middle.read_pitch,
+                        exists);
+                add_weighted(
+                        to, exists ? middle_weights[q] : sum_type(0), of_row);
             }
         }
-    }
-    __device__ __forceinline__ static void add_weighted(
-            row_sums &to, sum_type weight, const row_sums &sums) {
-        each_sum([&](int k, int v) {
-            to[k][v] = multiply_add(weight, sums[k][v], to[k][v]);
-        });
-    }
-    __device__ __forceinline__ void add_middle(
-            row_sums &to, const read_type *row, int q, bool exists) const {
-        row_sums of_row;
-        add_up_row(
-                of_row, row + (middle.first + q) * p.middle.read_pitch, exists);
-        add_weighted(to, exists ? middle_weights[q] : sum_type(0), of_row);
     }
     __device__ __forceinline__ void add_up_row(
             row_sums &to, const read_type *row, bool exists) const {
         if constexpr (g.rolled) {
-            if (exists) along.add_up_rolled(to, row);
-            if (!exists)
-                for (int v = 0; v < c.vector; ++v)
-                    to[0][v] = 0;
+            along.add_up_rolled(to, row, exists);
         } else {
             raw_row raw;
             along.load(raw, row, exists);
@@ -110,6 +87,33 @@ struct walk {
         }
     }
 
+    struct open_positions {
+        int begin, end, current;
+        open_sums<sum_type, c.columns, c.vector, p.walk.two> sums;
+        other_row others; ///< of `current`
+
+        __device__ __forceinline__ void load_others(
+                const walk &of, const type *written) {
+            if (columns::epilogues > 0 && current >= begin && current < end)
+                of.along.load_others(others, written);
+        }
+        __device__ __forceinline__ void write_one(
+                const walk &of, type *&written) {
+            if (current >= begin) of.along.write(written, sums.low, others);
+            sums.shift();
+            ++current;
+            written += p.walk.write_pitch;
+            load_others(of, written);
+        }
+        __device__ __forceinline__ void add(const walk &of,
+                const step<sum_type> &to, const row_sums &of_row,
+                type *&written) {
+            while (current < to.low)
+                write_one(of, written);
+            sums.add(to, of_row);
+        }
+    };
+
     __device__ __forceinline__ void walk_strip(const item &at,
             const tables<sum_type> &map, const read_type *read, int from,
             type *written) {
@@ -117,16 +121,16 @@ struct walk {
         int row = map.walk.places[at.begin].first;
         const int end = last.first + last.count;
         read += (row - from) * p.walk.read_pitch;
-        open_sums open;
+        open_positions open;
         open.begin = at.begin;
         open.end = at.end;
         open.current
                 = row < end ? least(map.steps[row].low, at.begin) : at.begin;
-        open.clear();
+        open.sums.clear();
         written += open.current * p.walk.write_pitch;
         open.load_others(*this, written);
         if constexpr (c.ahead == 0 || rows_are_copied(p, c)) {
-            rows_of_walk<c.ahead == 0> rows(read, row, end, along);
+            rows_of_walk rows(read, end - row, along);
             if constexpr (repeats.rows > 0) {
                 // Of whole periods weights are constants, but near the ends of the axis.
                 constexpr int first_one = ceil_div(
@@ -186,38 +190,28 @@ struct walk {
     }
 
     /// The rows of a walk, one after the other: as they lie, or on their way to shared memory.
-    template <bool in_place, int = 0>
     struct rows_of_walk {
-        const read_type *read;
-
-        __device__ __forceinline__ rows_of_walk(
-                const read_type *first, int, int, const columns &)
-            : read(first) {}
-        __device__ __forceinline__ void add_up_next(
-                const walk &of, row_sums &to) {
-            of.add_up(to, read);
-            read += p.walk.read_pitch;
-        }
-    };
-    template <int unused>
-    struct rows_of_walk<false, unused> {
         rows_on_their_way<typename columns::unit, columns::loads, c.threads>
-                rows;
+                copies;
         const read_type *next;
         int left, slot = 0;
 
         __device__ __forceinline__ rows_of_walk(
-                const read_type *first, int row, int end, const columns &along)
-            : rows(jit::dynamic_shared(), c.ahead),
-              next(first),
-              left(end - row) {
+                const read_type *first, int count, const columns &along)
+            : next(first), left(count) {
+            if constexpr (c.ahead > 0) {
+                copies = {jit::dynamic_shared(), c.ahead};
 #pragma unroll
-            for (int i = 0; i < c.ahead; ++i)
-                submit(along, i);
+                for (int i = 0; i < c.ahead; ++i)
+                    submit(along, i);
+            }
         }
         __device__ __forceinline__ void submit(const columns &along, int to) {
             if (left > 0) {
-                along.copy(rows, to, next);
+                along.each_load(
+                        next, true, [&](int u, bool is_tap, const auto *at) {
+                            copies.copy(to, u, is_tap, at);
+                        });
                 next += p.walk.read_pitch;
             }
             --left;
@@ -225,18 +219,23 @@ struct walk {
         }
         __device__ __forceinline__ void add_up_next(
                 const walk &of, row_sums &to) {
-            raw_row raw;
-            wait_for_copies<c.ahead - 1>();
-            rows.take(slot, raw);
-            submit(of.along, slot);
-            slot = slot + 1 == c.ahead ? 0 : slot + 1;
-            of.along.add_up(to, raw);
+            if constexpr (c.ahead == 0) {
+                of.add_up(to, next);
+                next += p.walk.read_pitch;
+            } else {
+                raw_row raw;
+                wait_for_copies<c.ahead - 1>();
+                copies.take(slot, raw);
+                submit(of.along, slot);
+                slot = slot + 1 == c.ahead ? 0 : slot + 1;
+                of.along.add_up(to, raw);
+            }
         }
     };
 
-    template <typename Rows, typename Open>
-    __device__ __forceinline__ void add_rows(Rows &rows, Open &open,
-            const tables<sum_type> &map, int row, int end, type *&written) {
+    __device__ __forceinline__ void add_rows(rows_of_walk &rows,
+            open_positions &open, const tables<sum_type> &map, int row, int end,
+            type *&written) {
         step<sum_type> following {};
         if (row < end) following = map.steps[row];
 #pragma unroll 1
@@ -248,63 +247,21 @@ struct walk {
             open.add(*this, now, sums, written);
         }
     }
-    template <typename Rows, typename Open>
     __device__ __forceinline__ void add_period(
-            Rows &rows, Open &open, type *&written) {
+            rows_of_walk &rows, open_positions &open, type *&written) {
         static constexpr period of = repeats;
 #pragma unroll
         for (int t = 0; t < of.rows; ++t) {
             row_sums sums;
             rows.add_up_next(*this, sums);
-            const row_of_period to = of.row[t];
+            const step<double> to = of.row[t];
             const int before = t > 0 ? of.row[most(t - 1, 0)].low : of.before();
 #pragma unroll
             for (int i = 0; i < to.low - before; ++i)
                 open.write_one(*this, written);
-            open.add_constant(to, sums);
+            open.sums.add(to, sums);
         }
     }
-
-    struct open_sums {
-        int begin, end, current;
-        row_sums low, high;
-        other_row others; ///< of `current`
-
-        __device__ __forceinline__ void clear() {
-            each_sum([&](int k, int v) { low[k][v] = high[k][v] = 0; });
-        }
-        __device__ __forceinline__ void load_others(
-                const walk &of, const type *written) {
-            if (columns::epilogues > 0 && current >= begin && current < end)
-                of.along.load_others(others, written);
-        }
-        __device__ __forceinline__ void write_one(
-                const walk &of, type *&written) {
-            if (current >= begin) of.along.write(written, low, others);
-            each_sum([&](int k, int v) {
-                low[k][v] = p.walk.two ? high[k][v] : sum_type(0);
-                high[k][v] = 0;
-            });
-            ++current;
-            written += p.walk.write_pitch;
-            load_others(of, written);
-        }
-        __device__ __forceinline__ void add(const walk &of,
-                const step<sum_type> &to, const row_sums &sums,
-                type *&written) {
-            while (current < to.low)
-                write_one(of, written);
-            add_weighted(low, to.low_weight, sums);
-            if (p.walk.two && to.high_weight != 0)
-                add_weighted(high, to.high_weight, sums);
-        }
-        __device__ __forceinline__ void add_constant(
-                const row_of_period &to, const row_sums &sums) {
-            add_weighted(low, static_cast<sum_type>(to.low_weight), sums);
-            if (to.high_weight != 0)
-                add_weighted(high, static_cast<sum_type>(to.high_weight), sums);
-        }
-    };
 };
 
 /// The lanes of a thread of a block that shares what it reads: parts of a row, which the thread
@@ -339,6 +296,22 @@ struct lanes_of_thread {
             active[set] = columns < g.tiles && lane(set) < g.lanes
                     && first_item() < g.groups;
             if (active[set]) of[set].along.find(columns, table);
+        }
+    }
+    /// visit(walk of a lane, first inner element, item) for what a thread takes, some items
+    /// `together`.
+    template <int together, typename Visit>
+    __device__ __forceinline__ void each_item(const Visit &visit) {
+        constexpr int items = ceil_div(g.lane_items, g.groups);
+#pragma unroll
+        for (int set = 0; set < g.sets; ++set) {
+            if (!active[set]) continue;
+#pragma unroll together
+            for (int i = 0; i < items; ++i) {
+                const int item = first_item() + i * g.groups;
+                if (items * g.groups == g.lane_items || item < g.lane_items)
+                    visit(of[set], inner(set), item);
+            }
         }
     }
 };
