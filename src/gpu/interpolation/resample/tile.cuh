@@ -144,17 +144,9 @@ struct tile_of_block {
         if (thread < rest) to[whole + thread] = begin[whole + thread];
         if constexpr (p.bulk_copies) {
             if (thread == 0) {
-<<<<<<< HEAD
-                const auto bytes
-                        = static_cast<uint32_t>(all.whole * sizeof(type));
-                expect_copies(barrier(slot), bytes);
-                if (bytes > 0)
-                    copy_bulk(all.to, all.begin, bytes, barrier(slot));
-=======
                 const auto bytes = static_cast<uint32_t>(whole * sizeof(type));
-                jit::expect_copies(barrier(slot), bytes);
-                if (bytes > 0) jit::copy_bulk(to, begin, bytes, barrier(slot));
->>>>>>> w61-h3
+                expect_copies(barrier(slot), bytes);
+                if (bytes > 0) copy_bulk(to, begin, bytes, barrier(slot));
             }
         } else {
             for (int i = thread * in_16_bytes; i < whole;

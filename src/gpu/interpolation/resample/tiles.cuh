@@ -115,19 +115,12 @@ __device__ void resample_of_tiles(const storage<s.of.type> *read,
         const tile now = on_way[0];
         if (now.by_threads) __syncthreads();
         if constexpr (s.of.bulk_copies)
-<<<<<<< HEAD
             wait_for_copies(tile::barrier(slot), parity);
-        if (!tile::walks && now.strip != lanes.strip)
-            lanes.find(now.strip, map.column);
-        lanes.compute(now, slot, near);
-=======
-            jit::wait_for_copies(tile::barrier(slot), parity);
         if (!tile::walks && now.strip != strip) {
             strip = now.strip;
             lanes.find(strip * c.strip, map.column);
         }
         compute<s>(lanes, now, slot, near);
->>>>>>> w61-h3
         __syncthreads();
         submit(number + c.stages, slot, near);
         if constexpr (c.gathers) {
