@@ -84,6 +84,14 @@ struct tile_estimator {
     int blocks_of(int threads, int registers) const {
         return gpu.registers / (threads * ceil_div(registers, 8) * 8);
     }
+    /// Columns that so many meet.
+    int met_by(int columns) const {
+        return std::min(((columns - 1) * p.column.step
+                                + (p.column.taps - 1) * column_gap)
+                                / p.column.up
+                        + 1,
+                columns >= width ? p.column.read : 1 << 20);
+    }
     /// Columns of a thread to try for windows that leave room for no more than a row of taps.
     std::vector<int> row_columns() const;
     /// NXC: vectors of channels of a thread to try, by which one of its tensors is moved.

@@ -6,18 +6,6 @@
 
 namespace gradnn::gpu::sliding {
 
-/// From a column of a tile to the next one, and from a depth to the next, where results go.
-template <const kernel_specification &s>
-__device__ constexpr long long result_column() {
-    return s.cut.staged != staging::none ? 1 : s.of.written.column;
-}
-template <const kernel_specification &s>
-__device__ constexpr long long result_depth() {
-    return s.cut.staged != staging::none
-            ? static_cast<long long>(s.cut.band) * s.of.column.written
-            : s.of.written.depth;
-}
-
 /// Results to their places; those in shared memory meet the ops behind the problem when they
 /// leave it.
 template <const kernel_specification &s, int count>
@@ -38,13 +26,13 @@ __device__ __noinline__ void write_again(const storage<s.of.type> *read,
         fused_places others) {
     constexpr problem_specification p = s.of;
     constexpr work_cut cut = s.cut;
-    constexpr int column_step = column_step_of(p);
+    constexpr const data_geometry &g = geometry_for<s, data_geometry>::g;
 #pragma unroll 1
     for (int e = 0; e < cut.depths * cut.columns * cut.vector; ++e) {
         const int channel = first_channel + e % cut.vector;
         const int j = e / cut.vector % cut.columns;
         const int o = e / (cut.vector * cut.columns);
-        const int column = first_column + j * column_step;
+        const int column = first_column + j * g.column_step;
         const int depth = first_depth + o;
         if (column >= p.column.written || depth >= p.depth.written) continue;
         sum<p.type> total = 0;
@@ -79,8 +67,8 @@ __device__ __noinline__ void write_again(const storage<s.of.type> *read,
                                 weights[weight_at<p>(channel, m, kd, kh, kw)]),
                         total);
         }
-        store_results<s, 1>(at + o * result_depth<s>()
-                        + j * column_step * result_column<s>() + e % cut.vector,
+        store_results<s, 1>(at + o * g.to.depth
+                        + j * g.column_step * g.to.column + e % cut.vector,
                 {total}, others);
     }
 }

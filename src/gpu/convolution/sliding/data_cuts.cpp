@@ -229,11 +229,7 @@ std::vector<choice> row_by_row_choices(const data_estimator &e) {
     if (p.column.taps > 64) return made;
     for (const int columns : e.row_columns()) {
         if (columns % p.column.up) continue;
-        const int met = std::min(((columns - 1) * p.column.step
-                                         + (p.column.taps - 1) * e.column_gap)
-                                / p.column.up
-                        + 1,
-                columns >= e.width ? p.column.read : 1 << 20);
+        const int met = e.met_by(columns);
         // Taps of NXC pass by, some at a time, where columns have no gaps.
         const int chunk = p.channels_last && p.multiplier == 1 && columns >= 8
                         && p.column.taps > 16 && is_plain(p.column)

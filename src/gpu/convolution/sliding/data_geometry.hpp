@@ -10,6 +10,7 @@ struct data_geometry {
     int tiles, depth_tiles, strips, rows; ///< rows of a class
     row_walk walk;
     row_table read;
+    pitches to; ///< where results go first
     /// By phase and tap of the rows: the open sum, or -1.
     short sum_of[most_phases][most_taps];
     int write_vector;
@@ -45,7 +46,11 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
     g.bands = staged ? ceil_div(p.row.written, c.band) : 1;
     g.rows = ceil_div(staged ? c.band : p.row.written, g.walk.classes);
     g.strips = ceil_div(g.rows, c.strip);
+    g.to = p.written;
     if (staged) {
+        g.to.column = 1;
+        g.to.row = p.column.written;
+        g.to.depth = g.to.row * c.band;
         const int volume = c.volumes ? p.depth.written : c.depths;
         g.unit_elements = volume * c.band * p.column.written;
     }
@@ -132,10 +137,10 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
     }
     // With them come the elements that ops behind the problem read.
     const int ops = staged ? 0 : epilogues_of(p);
-    g.copied = rows_are_copied(c.copies,
-                       ops > 0 ? least(g.read.loaded, g.write_vector) * bytes
-                               : g.read.loaded * bytes)
-            && !read_too;
+    g.copied = c.copies && !read_too
+            && (ops > 0 ? least(g.read.loaded, g.write_vector) : g.read.loaded)
+                            * bytes
+                    >= 4;
     if (g.copied) {
         g.copied_at = ceil_div(g.shared_bytes, 16) * 16;
         const int rows = (c.ahead + 1) * c.unroll * bytes * c.threads;

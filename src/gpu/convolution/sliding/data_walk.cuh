@@ -79,8 +79,7 @@ struct data_walk {
 
     __device__ type *row_at(int row) const {
         return written
-                + static_cast<long long>(row) * g.walk.classes
-                * (staged ? p.column.written : p.written.row);
+                + static_cast<long long>(row) * g.walk.classes * g.to.row;
     }
     __device__ __forceinline__ static int row_of(int u, int a) {
         return p.row.up * u + g.walk.shift + a;
@@ -91,8 +90,7 @@ struct data_walk {
             int row, const Body &body) const {
         for_each<cut.depths, cut.columns / columns_at_once>([&](int o, int i) {
             const int j = i * columns_at_once;
-            body(row_at(row) + o * result_depth<s>()
-                            + j * g.column_step * result_column<s>(),
+            body(row_at(row) + o * g.to.depth + j * g.column_step * g.to.column,
                     o, j, o * (cut.columns / columns_at_once) + i,
                     (g.depth_tiles * cut.depths <= p.depth.written
                             || first_depth + o < p.depth.written)
@@ -145,7 +143,7 @@ struct data_walk {
         if (!checked || next_step < last_step) advance();
         load(step, slot, checked);
     }
-    __device__ void move_up() { rows.move_up(); }
+    __device__ void move_rows_up() { rows.move_up(); }
     __device__ bool loads_are_inside(int step) const {
         return step + cut.unroll - 1 <= last_whole_step;
     }

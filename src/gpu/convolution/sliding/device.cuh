@@ -12,6 +12,12 @@ using storage = jit::stored_of<type>;
 template <element type>
 using sum = jit::sum_of<type>;
 
+/// What follows from a specification.
+template <const kernel_specification &s, typename Geometry>
+struct geometry_for {
+    static constexpr Geometry g = Geometry::of(s);
+};
+
 /// Calls body with a number below each count, the last fastest, in loops that are unrolled.
 template <int count, int... others, typename Body, typename... Numbers>
 __device__ __forceinline__ void for_each(const Body &body, Numbers... before) {

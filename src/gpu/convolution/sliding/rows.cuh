@@ -6,12 +6,6 @@
 
 namespace gradnn::gpu::sliding {
 
-/// What follows from a specification.
-template <const kernel_specification &s, typename Geometry>
-struct geometry_for {
-    static constexpr Geometry g = Geometry::of(s);
-};
-
 /// Rows in a ring of slots, in registers or, where they are copied, in shared memory. `part`
 /// is the member of the geometry that says which.
 template <const kernel_specification &s, typename Geometry,
@@ -121,7 +115,7 @@ __device__ __forceinline__ void load_ahead(
         Walk &walk, int t, int slot, bool checked) {
     constexpr int ahead = Walk::cut.ahead;
     if (checked) {
-        walk.move_up();
+        walk.move_rows_up();
         walk.load_next(t + ahead, ahead - 1, true);
     } else {
         walk.load_next(t + ahead, slot, false);

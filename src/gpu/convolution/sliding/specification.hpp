@@ -68,7 +68,9 @@ struct work_cut {
     int ahead; ///< rows on their way, in registers, or groups of rows
     int unroll; ///< steps of the loop's body, a multiple of `ahead`, or rows of a group
     bool unchecked; ///< a body without tests for the middle of a strip
-    bool copies; ///< rows ahead go to shared memory, in groups
+    /// Rows ahead are copied to shared memory by 4, 8 or 16 bytes, in `ahead` groups of as
+    /// many rows as the loop's body has steps.
+    bool copies;
     int lanes; ///< vectors of channels side by side in a block; 1 in NCX
     int threads, blocks; ///< of a block; that a multiprocessor is to hold
 
@@ -122,13 +124,6 @@ constexpr int vector_of_channels(
         int bytes, int alignment, int count, const pitches &of) {
     return vector_dividing(
             bytes, alignment, count, of.column, of.row, of.depth, of.image);
-}
-
-/// Whether rows ahead are copied to shared memory where a cut says so: by 4, 8 or 16 bytes,
-/// in groups of as many rows as the loop's body has steps, `ahead` of them, each of which
-/// costs instructions of its own.
-constexpr bool rows_are_copied(bool copies, int loaded_bytes) {
-    return copies && loaded_bytes >= 4;
 }
 
 /// Between a thread's columns: in NXC those that a dilation parts from their neighbours.

@@ -198,7 +198,6 @@ __device__ void slide_weights(const storage<s.of.type> *src,
         for (int q = thread; q < least(at_once, g.sums - chunk) * lanes;
                 q += cut.threads) {
             const int of_lane = q % lanes;
-            const int number = q / lanes + chunk;
             const sum_type *const from = shared + q / lanes * cut.threads;
             sum_type total = 0;
 #pragma unroll 8
@@ -208,17 +207,15 @@ __device__ void slide_weights(const storage<s.of.type> *src,
                                 ? (j / g.slots * lanes + of_lane) * g.slots
                                         + j % g.slots
                                 : j];
-            const int v = number % cut.vector;
-            const int kw = number / cut.vector % p.column.taps;
-            const int kh = number / (cut.vector * p.column.taps) % g.row_taps;
-            const int kd = number / (cut.vector * p.column.taps * g.row_taps)
-                    % p.depth.taps;
-            const int m = number
-                    / (cut.vector * p.column.taps * g.row_taps * p.depth.taps);
+            int rest = q / lanes + chunk;
+            const int v = digit_of(rest, cut.vector);
+            const int kw = digit_of(rest, p.column.taps);
+            const int kh = digit_of(rest, g.row_taps);
+            const int kd = digit_of(rest, p.depth.taps);
             const int of_channel
                     = (channel_block * lanes + of_lane) * cut.vector + v;
             if (of_channel < p.channels && kh + t.tap_row < p.row.taps)
-                to[t.number_of(m, kd, kh, kw, of_channel)] = total;
+                to[t.number_of(rest, kd, kh, kw, of_channel)] = total;
         }
     }
 }

@@ -176,9 +176,7 @@ std::vector<choice> tiles_of_rows(const estimator &e) {
     std::vector<choice> tiles;
     if (p.row.step != 1 || p.depth.taps > 1 || p.row.taps == 1) return tiles;
     for (const int columns : e.row_columns()) {
-        const int met = std::min((columns - 1) * p.column.step
-                        + (p.column.taps - 1) * e.column_gap + 1,
-                columns >= e.width ? p.column.read : 1 << 20);
+        const int met = e.met_by(columns);
         // Where a row has one tap, rows of several.
         constexpr int most_rows = 32;
         const int row_taps = p.column.taps > 1

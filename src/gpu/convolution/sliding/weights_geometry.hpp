@@ -122,8 +122,7 @@ constexpr weights_geometry weights_geometry::of(const kernel_specification &s) {
     g.dst.phase_used[0] = true;
     g.sums = p.multiplier * c.vector * p.depth.taps * g.row_taps
             * p.column.taps;
-    g.copied = rows_are_copied(
-            c.copies, least(g.src.loaded, g.dst.loaded) * bytes);
+    g.copied = c.copies && least(g.src.loaded, g.dst.loaded) * bytes >= 4;
     if (g.copied) {
         const int slots = (c.ahead + 1) * c.unroll * c.threads * bytes;
         g.dst_at = slots * g.src.units() * g.src.loaded;

@@ -72,7 +72,7 @@ struct weights_walk {
         src += src_step * p.read.row;
         dst += dst_step * p.written.row;
     }
-    __device__ void move_up() {
+    __device__ void move_rows_up() {
         src_rows.move_up();
         dst_rows.move_up();
     }
