@@ -266,7 +266,6 @@ struct row_table {
         row_table t {};
         t.from = from;
         t.phases = t.depths.vector = t.depths.count = 1;
-        t.depths.used[0] = t.depths.always_inside[0] = true;
         t.columns.vector = p.channels_last
                 ? 1
                 : vector_along(bytes, p.alignment, columns, from, step);

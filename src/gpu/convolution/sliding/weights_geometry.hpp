@@ -119,7 +119,8 @@ constexpr weights_geometry weights_geometry::of(const kernel_specification &s) {
         g.src.depths.meet(k, 0, k, g.src.depths.at[k],
                 (p.depth.written - 1) * p.depth.step, p.depth.read);
     }
-    g.dst.phase_used[0] = true;
+    g.dst.phase_used[0] = g.dst.depths.used[0] = g.dst.depths.always_inside[0]
+            = true;
     g.sums = p.multiplier * c.vector * p.depth.taps * g.row_taps
             * p.column.taps;
     g.copied = c.copies && least(g.src.loaded, g.dst.loaded) * bytes >= 4;
