@@ -12,7 +12,7 @@ namespace gradnn::gpu::depthwise {
 
 namespace {
 
-constexpr int64_t element_bytes = 2;
+constexpr int element_bytes = 2;
 
 /// Positions after the last of read that the last written one meets.
 int positions_after(const window_axis &axis) {
@@ -100,7 +100,7 @@ bool cut_lines(work_cut &cut, const problem_shape &shape, bool of_weights,
 
 /// Shared memory of a block where there is a choice: five of them fit a multiprocessor of
 /// 228 KiB, as many as its registers hold.
-constexpr int64_t wanted_bytes = 40 << 10;
+constexpr int wanted_bytes = 40 << 10;
 
 /// Bytes between rows of so many columns, which are whole vectors of 16 bytes, that leave
 /// neighbouring rows' columns in other banks. Eight rows at a time are read, of which those
@@ -111,44 +111,41 @@ int gap_of(int columns) {
 
 /// Where in shared memory what a block has is, given its planes, images and rows;
 /// whether that is within so many bytes.
-bool lay_out_within(int64_t most_bytes, work_cut &cut,
-        const problem_shape &shape, bool of_weights) {
+bool lay_out_within(int most_bytes, work_cut &cut, const problem_shape &shape,
+        bool of_weights) {
     const window_axis &down = shape.down;
     const window_axis &along = shape.along;
-    const int64_t rows = cut.band_rows;
-    const int64_t planes = cut.planes;
-    const int64_t past = 16 - element_bytes; // of a plane, at most
-    const int64_t met = rows == down.written
-            ? int64_t {down.read}
-            : std::min<int64_t>(down.read, rows + window_size - 1);
-    const int64_t row_bytes = along.read * element_bytes + cut.read_gap;
-    const int64_t zeros
-            = std::max(down.before, positions_after(down)) * row_bytes;
-    const int64_t lead = round_up(zeros + slack_bytes, 16);
-    const int64_t distance = round_up(met * row_bytes + zeros + past, 16) + 16;
-    const int64_t read = lead + planes * distance + slack_bytes;
-    const int64_t written = rows * along.written * element_bytes;
-    const int64_t written_distance
+    const int rows = cut.band_rows;
+    // Which is too much in any case.
+    if (int64_t {rows + window_size} * std::max(along.read, along.written) > 1
+                    << 20)
+        return false;
+    const int past = 16 - element_bytes; // of a plane, at most
+    const int met = rows == down.written
+            ? down.read
+            : std::min(down.read, rows + window_size - 1);
+    const int row_bytes = along.read * element_bytes + cut.read_gap;
+    const int zeros = std::max(down.before, positions_after(down)) * row_bytes;
+    const int written = rows * along.written * element_bytes;
+    cut.read_lead = round_up(zeros + slack_bytes, 16);
+    cut.read_distance = round_up(met * row_bytes + zeros + past, 16) + 16;
+    cut.read_bytes
+            = cut.read_lead + cut.planes * cut.read_distance + slack_bytes;
+    cut.written_distance
             = round_up(written + rows * cut.written_gap + past, 16) + 16;
-    const int64_t written_bytes = of_weights
-            ? 2 * slack_bytes + planes * written_distance
-            : round_up(planes * written + past, 16);
-    cut.read_lead = static_cast<int>(lead);
-    cut.read_distance = static_cast<int>(distance);
-    cut.read_bytes = static_cast<int>(read);
-    cut.written_distance = static_cast<int>(written_distance);
-    cut.written_bytes = static_cast<int>(written_bytes);
-    int64_t bytes = 0;
-    if (of_weights) {
-        const int64_t sums = plane_warps * window_size * matrix_sums
-                * static_cast<int64_t>(sizeof(float));
-        bytes = std::max(
-                sums, zeros_bytes + cut.images * 2 * (read + written_bytes));
-    } else {
-        const int64_t windows = int64_t {window_size} * 2
-                * window_row_elements<1> * element_bytes;
-        bytes = planes * windows + cut.images * (2 * read + written_bytes);
-    }
+    cut.written_bytes = of_weights
+            ? 2 * slack_bytes + cut.planes * cut.written_distance
+            : round_up(cut.planes * written + past, 16);
+    constexpr int sums = plane_warps * window_size * matrix_sums * 4;
+    constexpr int windows
+            = window_size * 2 * window_row_elements<1> * element_bytes;
+    const int bytes = of_weights
+            ? std::max(sums,
+                    zeros_bytes
+                            + cut.images * 2
+                                    * (cut.read_bytes + cut.written_bytes))
+            : cut.planes * windows
+                    + cut.images * (2 * cut.read_bytes + cut.written_bytes);
     cut.shared_bytes = static_cast<size_t>(bytes);
     return bytes <= most_bytes;
 }
@@ -162,7 +159,7 @@ bool cut_planes(work_cut &cut, const problem_shape &shape, bool of_weights,
     // gpu_sliding 64 and 71 (bf16, H100, b25b3c9).
     constexpr int least_plane = 12;
     // Of an image, where there are planes enough: what is read in a row.
-    constexpr int64_t run_bytes = 2 << 10;
+    constexpr int run_bytes = 2 << 10;
     // Of a multiprocessor: twice what its registers hold.
     constexpr int blocks_at_once = 10;
     // Products of matrices that are added up before sums leave the tensor cores, which
@@ -171,7 +168,7 @@ bool cut_planes(work_cut &cut, const problem_shape &shape, bool of_weights,
     // Threads load beyond the columns of a row. Of read these are 7 + 8 + 6 columns
     // at most, which the slack holds. Of dst, which is shifted, they may be more:
     // src may have much longer rows.
-    constexpr int slack = slack_bytes / static_cast<int>(element_bytes) - 4;
+    constexpr int slack = slack_bytes / element_bytes - 4;
     const window_axis &down = shape.down;
     const window_axis &along = shape.along;
     for (const window_axis *axis : {&down, &along})
@@ -183,7 +180,7 @@ bool cut_planes(work_cut &cut, const problem_shape &shape, bool of_weights,
                             - along.written
                     > slack)
         return false;
-    const auto fits = [&](int64_t bytes) {
+    const auto fits = [&](int bytes) {
         return lay_out_within(bytes, cut, shape, of_weights);
     };
     // Warps that share a plane share its tiles of rows, or of columns.
@@ -199,10 +196,10 @@ bool cut_planes(work_cut &cut, const problem_shape &shape, bool of_weights,
     if (of_weights) cut.written_gap = gap_of(along.written);
     cut.by_written_vectors = exact_divider(std::max(1, along.written / 8));
     if (!fits(default_block_shared_bytes)) {
-        const int64_t row_bytes = along.written * element_bytes;
-        cut.band_rows = static_cast<int>(std::min<int64_t>(
-                down.written, ceil_div(wanted_bytes, row_bytes)));
-        cut.band_rows = round_up(cut.band_rows, tile_rows);
+        const int row_bytes = along.written * element_bytes;
+        cut.band_rows = round_up(
+                std::min(down.written, ceil_div(wanted_bytes, row_bytes)),
+                tile_rows);
         while (cut.band_rows > tile_rows && !fits(wanted_bytes))
             cut.band_rows -= tile_rows;
         if (cut.band_rows >= down.written || !fits(default_block_shared_bytes))
@@ -210,10 +207,9 @@ bool cut_planes(work_cut &cut, const problem_shape &shape, bool of_weights,
         cut.bands = ceil_div(down.written, cut.band_rows);
     } else {
         const int most_planes = of_weights ? plane_warps : 16;
-        const int64_t plane_bytes
-                = std::max(int64_t {down.read} * along.read,
-                          int64_t {down.written} * along.written)
-                * element_bytes;
+        const int plane_bytes = element_bytes
+                * std::max(
+                        down.read * along.read, down.written * along.written);
         const int tiles = tiles_of(down.written);
         const auto busy = [&](int planes) {
             const int shares = shares_of(planes);

@@ -109,12 +109,14 @@ struct plane_share {
                 min(written.end - down.before + down.kernel - 1, down.read));
     }
 
-    template <typename Type>
-    __device__ held_planes<Type> held(const Type *tensor, int columns,
-            const held_rows &rows, int gap = 0,
-            const exact_divider &by_vectors = {}) const {
-        return {tensor, shape.images * shape.channels, columns, rows, gap,
-                by_vectors};
+    /// What is held of read, or of written.
+    template <bool of_read, typename Type>
+    __device__ held_planes<Type> held(const Type *tensor) const {
+        return {tensor, shape.images * shape.channels,
+                of_read ? shape.along.read : shape.along.written,
+                of_read ? read : written,
+                of_read ? cut.read_gap : cut.written_gap,
+                of_read ? cut.by_read_vectors : cut.by_written_vectors};
     }
     /// Images of a stage.
     __device__ int images(int stage) const {

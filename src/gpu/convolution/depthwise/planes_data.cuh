@@ -37,9 +37,8 @@ __global__ void __launch_bounds__(plane_warps * 32, wide == 2 ? 5 : 4)
     // Tiles meet read columns from an even distance before their own on.
     const int lead = zeros_before(along.before, 2);
     const int start = along.before + lead;
-    const auto in = share.held(
-            read, along.read, share.read, cut.read_gap, cut.by_read_vectors);
-    const auto out = share.held(written, along.written, share.written);
+    const auto in = share.held<true>(read);
+    const auto out = share.held<false>(written);
 
     constexpr int size = window_size;
     using windows = held_windows<size, 1>;

@@ -38,10 +38,8 @@ __global__ void __launch_bounds__(plane_warps * 32, 5)
     const int t = lane % 4;
     const plane_share share(shape, cut);
     const int plane = share.plane;
-    const auto src_held = share.held(
-            src, along.read, share.read, cut.read_gap, cut.by_read_vectors);
-    const auto dst_held = share.held(dst, along.written, share.written,
-            cut.written_gap, cut.by_written_vectors);
+    const auto src_held = share.held<true>(src);
+    const auto dst_held = share.held<false>(dst);
     const int image_bytes = cut.read_bytes + cut.written_bytes;
     const auto place_of_src = [&](int buffer, int i, int of_plane) {
         return zeros_bytes + (buffer * cut.images + i) * image_bytes
