@@ -65,13 +65,6 @@ struct tile_of_block {
     __device__ __forceinline__ const type *begin_of_copy() const {
         return read + from * first_axis.read_pitch;
     }
-    /// Of a copy.
-    __device__ __forceinline__ int elements_of_copy() const {
-        const int planes
-                = c.planes == 1 ? 1 : least(c.planes, g.outers - outer);
-        return static_cast<int>(
-                (planes - 1) * p.outer_read[0] + rows_extent(p, end - from));
-    }
     __device__ __forceinline__ static int place_in_16_bytes(const type *at) {
         return static_cast<int>(
                 reinterpret_cast<uintptr_t>(at) % 16 / sizeof(type));
@@ -89,24 +82,6 @@ struct tile_of_block {
     __device__ __forceinline__ static jit::copy_barrier *barrier(int slot) {
         return reinterpret_cast<jit::copy_barrier *>(jit::dynamic_shared())
                 + slot;
-    }
-
-    /// Of the copy the whole 16 bytes that it takes and where they begin; `rest` elements at
-    /// the tensor's end are beyond them.
-    struct range {
-        const type *begin;
-        type *to;
-        int whole, rest;
-    };
-    __device__ __forceinline__ range range_of(
-            int slot, const type *tensor) const {
-        const type *const first = begin_of_copy();
-        const int past = place_in_16_bytes(first);
-        const int count = past + elements_of_copy();
-        const long long left = tensor + tensor_extent(p) - (first - past);
-        int whole = ceil_div(count, in_16_bytes) * in_16_bytes;
-        if (whole > left) whole -= in_16_bytes;
-        return {first - past, stage(slot), whole, most(0, count - whole)};
     }
 
     /// The first element that is written.
@@ -154,25 +129,35 @@ struct tile_of_block {
     /// By all threads: the tile's elements to a stage, which keeps their places in 16 bytes.
     __device__ __forceinline__ void copy(int slot, const type *tensor) {
         const int thread = static_cast<int>(threadIdx.x);
-        range all {};
-        if (end > from) all = range_of(slot, tensor);
-        if (thread < all.rest)
-            all.to[all.whole + thread] = all.begin[all.whole + thread];
+        const int past = place_in_16_bytes(begin_of_copy());
+        const type *const begin = begin_of_copy() - past;
+        type *const to = stage(slot);
+        const int planes
+                = c.planes == 1 ? 1 : least(c.planes, g.outers - outer);
+        // Where there is nothing to read it may begin beyond the tensor.
+        const int count = end == from ? 0
+                                      : past
+                        + static_cast<int>((planes - 1) * p.outer_read[0]
+                                + rows_extent(p, end - from));
+        // At the tensor's end some elements are beyond the last whole 16 bytes.
+        int whole = ceil_div(count, in_16_bytes) * in_16_bytes;
+        if (whole > tensor + tensor_extent(p) - begin)
+            whole = most(0, whole - in_16_bytes);
+        const int rest = most(0, count - whole);
+        if (thread < rest) to[whole + thread] = begin[whole + thread];
         if constexpr (p.bulk_copies) {
             if (thread == 0) {
-                const auto bytes
-                        = static_cast<uint32_t>(all.whole * sizeof(type));
+                const auto bytes = static_cast<uint32_t>(whole * sizeof(type));
                 jit::expect_copies(barrier(slot), bytes);
-                if (bytes > 0)
-                    jit::copy_bulk(all.to, all.begin, bytes, barrier(slot));
+                if (bytes > 0) jit::copy_bulk(to, begin, bytes, barrier(slot));
             }
         } else {
-            for (int i = thread * in_16_bytes; i < all.whole;
+            for (int i = thread * in_16_bytes; i < whole;
                     i += c.threads * in_16_bytes)
-                *reinterpret_cast<uint4 *>(all.to + i)
-                        = *reinterpret_cast<const uint4 *>(all.begin + i);
+                *reinterpret_cast<uint4 *>(to + i)
+                        = *reinterpret_cast<const uint4 *>(begin + i);
         }
-        by_threads = !p.bulk_copies || all.rest > 0;
+        by_threads = !p.bulk_copies || rest > 0;
     }
 };
 

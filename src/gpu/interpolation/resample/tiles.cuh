@@ -43,36 +43,29 @@ __device__ __forceinline__ void compute(lanes_of_thread<s, s> &lanes,
     });
 }
 
-/// By all threads, `count` values to shared memory at `to`, where `values` points then.
-template <int threads, typename Value>
-__device__ __forceinline__ void keep(
-        const Value *&values, int count, char *&to) {
-    Value *const kept = reinterpret_cast<Value *>(to);
-    for (int i = static_cast<int>(threadIdx.x); i < count; i += threads)
-        kept[i] = values[i];
-    values = kept;
-    to += (count * sizeof(Value) + table_alignment - 1) / table_alignment
-            * table_alignment;
-}
-
-/// The maps of walk and middle in shared memory; a __syncthreads is to follow.
+/// The maps of walk and middle in shared memory, by all threads; a __syncthreads is to follow.
 template <const specification_of_kernel &s>
 __device__ __forceinline__ tables<sum<s.of.type>> tables_of_block(
         const tables<sum<s.of.type>> &map) {
     static constexpr problem_specification p = s.of;
     tables<sum<p.type>> near = map;
-    if constexpr (geometry_for<s>.table_bytes > 0) {
-        char *to = jit::dynamic_shared() + barrier_bytes;
-        constexpr int threads = s.cut_by.threads;
-        if constexpr (p.walk.is_there()) {
-            keep<threads>(near.steps, p.walk.read, to);
-            keep<threads>(near.walk.places, p.walk.written, to);
-        }
-        if constexpr (p.middle.is_there()) {
-            keep<threads>(near.middle.places, p.middle.written, to);
-            keep<threads>(near.middle.weights,
-                    p.middle.written * p.middle.most_taps, to);
-        }
+    char *to = jit::dynamic_shared() + barrier_bytes;
+    const auto keep = [&]<typename Value>(const Value *&values, int count) {
+        Value *const kept = reinterpret_cast<Value *>(to);
+        for (int i = static_cast<int>(threadIdx.x); i < count;
+                i += s.cut_by.threads)
+            kept[i] = values[i];
+        values = kept;
+        to += (count * sizeof(Value) + table_alignment - 1) / table_alignment
+                * table_alignment;
+    };
+    if constexpr (geometry_for<s>.table_bytes > 0 && p.walk.is_there()) {
+        keep(near.steps, p.walk.read);
+        keep(near.walk.places, p.walk.written);
+    }
+    if constexpr (geometry_for<s>.table_bytes > 0 && p.middle.is_there()) {
+        keep(near.middle.places, p.middle.written);
+        keep(near.middle.weights, p.middle.written * p.middle.most_taps);
     }
     return near;
 }
