@@ -47,21 +47,19 @@ void launch_of_type(const char *name, const problem_specification &p,
 
 } // namespace
 
-template <typename Sum>
-void device_tables::upload_all(int device, const mapped_problem &of) {
-    const host_tables<Sum> host(of);
-    for (size_t a = 0; a < 3; ++a) {
-        places_[a] = upload(device, host.places[a]);
-        weights_[a] = upload(device, host.weights[a]);
-    }
-    steps_ = upload(device, host.steps);
-}
-
 device_tables::device_tables(int device, const mapped_problem &of) {
+    const auto upload_all = [&]<typename Sum>() {
+        const host_tables<Sum> host(of);
+        for (size_t a = 0; a < 3; ++a) {
+            places_[a] = upload(device, host.places[a]);
+            weights_[a] = upload(device, host.weights[a]);
+        }
+        steps_ = upload(device, host.steps);
+    };
     if (of.specification.type == element::f64)
-        upload_all<double>(device, of);
+        upload_all.operator()<double>();
     else
-        upload_all<float>(device, of);
+        upload_all.operator()<float>();
 }
 
 void launch_generic(const char *name, const problem_specification &of,

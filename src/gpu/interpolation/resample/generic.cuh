@@ -82,17 +82,23 @@ struct elements_of_thread {
             sum (&to)[outers][vector], const stored *tap) const {
         const sum *weight = map.column.weights + column.weights;
         int left = column.count;
-        const auto add_some = [&](int count) {
+        const auto add = [&]<int wide>(int count) {
+            constexpr int unrolled = wide > 1 ? 1 : 2;
             left -= count;
-#pragma unroll 2
-            for (int k = 0; k < count;
-                    ++k, ++weight, tap += p.column.read_pitch) {
-                unit values[outers];
+#pragma unroll unrolled
+            for (int k = 0; k < count; k += wide, weight += wide,
+                     tap += wide * p.column.read_pitch) {
+                jit::elements<type, wide * vector> values[outers];
 #pragma unroll
                 for (int o = 0; o < outers; ++o)
-                    values[o] = value_at<computes, vector>(
+                    values[o] = value_at<computes, wide * vector>(
                             tap + o * p.outer_read[0]);
-                add_weighted(to, *weight, values);
+#pragma unroll
+                for (int w = 0; w < wide; ++w)
+                    each_of(to, [&](int o, int v) {
+                        to[o][v] = jit::multiply_add(
+                                weight[w], values[o][w * vector + v], to[o][v]);
+                    });
             }
         };
         if constexpr (vector == 1) {
@@ -102,24 +108,11 @@ struct elements_of_thread {
             if (left >= 2 * wide && p.column.read_pitch == 1
                     && p.outer_read[0] % wide == 0
                     && map.others.prologue % 16 == 0) {
-                add_some(past > 0 ? wide - past : 0);
-                for (; left >= wide;
-                        left -= wide, weight += wide, tap += wide) {
-                    jit::elements<type, wide> values[outers];
-#pragma unroll
-                    for (int o = 0; o < outers; ++o)
-                        values[o] = value_at<computes, wide>(
-                                tap + o * p.outer_read[0]);
-#pragma unroll
-                    for (int k = 0; k < wide; ++k)
-#pragma unroll
-                        for (int o = 0; o < outers; ++o)
-                            to[o][0] = jit::multiply_add(
-                                    weight[k], values[o][k], to[o][0]);
-                }
+                add.template operator()<1>(past > 0 ? wide - past : 0);
+                add.template operator()<wide>(left / wide * wide);
             }
         }
-        add_some(left);
+        add.template operator()<1>(left);
     }
     /// Of so many positions of the first outer axis, and goes on to the next ones.
     template <bool computes, int outers>

@@ -24,9 +24,6 @@ public:
     }
 
 private:
-    template <typename Sum>
-    void upload_all(int device, const mapped_problem &);
-
     std::array<device_buffer, 3> places_, weights_;
     device_buffer steps_;
 };
