@@ -87,6 +87,33 @@ struct walk {
         }
     }
 
+    struct open_positions {
+        int begin, end, current;
+        open_sums<sum_type, c.columns, c.vector, p.walk.two> sums;
+        other_row others; ///< of `current`
+
+        __device__ __forceinline__ void load_others(
+                const walk &of, const type *written) {
+            if (columns::epilogues > 0 && current >= begin && current < end)
+                of.along.load_others(others, written);
+        }
+        __device__ __forceinline__ void write_one(
+                const walk &of, type *&written) {
+            if (current >= begin) of.along.write(written, sums.low, others);
+            sums.shift();
+            ++current;
+            written += p.walk.write_pitch;
+            load_others(of, written);
+        }
+        __device__ __forceinline__ void add(const walk &of,
+                const step<sum_type> &to, const row_sums &of_row,
+                type *&written) {
+            while (current < to.low)
+                write_one(of, written);
+            sums.add(to.low_weight, to.high_weight, of_row);
+        }
+    };
+
     __device__ __forceinline__ void walk_strip(const item &at,
             const tables<sum_type> &map, const read_type *read, int from,
             type *written) {
@@ -103,7 +130,7 @@ struct walk {
         written += open.current * p.walk.write_pitch;
         open.load_others(*this, written);
         if constexpr (c.ahead == 0 || rows_are_copied(p, c)) {
-            rows_of_walk<c.ahead == 0> rows(read, row, end, along);
+            rows_of_walk rows(read, end - row, along);
             if constexpr (repeats.rows > 0) {
                 // Of whole periods weights are constants, but near the ends of the axis.
                 constexpr int first_one = ceil_div(
@@ -163,40 +190,27 @@ struct walk {
     }
 
     /// The rows of a walk, one after the other: as they lie, or on their way to shared memory.
-    template <bool in_place, int = 0>
     struct rows_of_walk {
-        const read_type *read;
-
-        __device__ __forceinline__ rows_of_walk(
-                const read_type *first, int, int, const columns &)
-            : read(first) {}
-        __device__ __forceinline__ void add_up_next(
-                const walk &of, row_sums &to) {
-            of.add_up(to, read);
-            read += p.walk.read_pitch;
-        }
-    };
-    template <int unused>
-    struct rows_of_walk<false, unused> {
         rows_on_their_way<typename columns::unit, columns::loads, c.threads>
-                rows;
+                copies;
         const read_type *next;
         int left, slot = 0;
 
         __device__ __forceinline__ rows_of_walk(
-                const read_type *first, int row, int end, const columns &along)
-            : rows(jit::dynamic_shared(), c.ahead),
-              next(first),
-              left(end - row) {
+                const read_type *first, int count, const columns &along)
+            : next(first), left(count) {
+            if constexpr (c.ahead > 0) {
+                copies = {jit::dynamic_shared(), c.ahead};
 #pragma unroll
-            for (int i = 0; i < c.ahead; ++i)
-                submit(along, i);
+                for (int i = 0; i < c.ahead; ++i)
+                    submit(along, i);
+            }
         }
         __device__ __forceinline__ void submit(const columns &along, int to) {
             if (left > 0) {
                 along.each_load(
                         next, true, [&](int u, bool is_tap, const auto *at) {
-                            rows.copy(to, u, is_tap, at);
+                            copies.copy(to, u, is_tap, at);
                         });
                 next += p.walk.read_pitch;
             }
@@ -205,18 +219,23 @@ struct walk {
         }
         __device__ __forceinline__ void add_up_next(
                 const walk &of, row_sums &to) {
-            raw_row raw;
-            wait_for_copies<c.ahead - 1>();
-            rows.take(slot, raw);
-            submit(of.along, slot);
-            slot = slot + 1 == c.ahead ? 0 : slot + 1;
-            of.along.add_up(to, raw);
+            if constexpr (c.ahead == 0) {
+                of.add_up(to, next);
+                next += p.walk.read_pitch;
+            } else {
+                raw_row raw;
+                wait_for_copies<c.ahead - 1>();
+                copies.take(slot, raw);
+                submit(of.along, slot);
+                slot = slot + 1 == c.ahead ? 0 : slot + 1;
+                of.along.add_up(to, raw);
+            }
         }
     };
 
-    template <typename Rows, typename Open>
-    __device__ __forceinline__ void add_rows(Rows &rows, Open &open,
-            const tables<sum_type> &map, int row, int end, type *&written) {
+    __device__ __forceinline__ void add_rows(rows_of_walk &rows,
+            open_positions &open, const tables<sum_type> &map, int row, int end,
+            type *&written) {
         step<sum_type> following {};
         if (row < end) following = map.steps[row];
 #pragma unroll 1
@@ -228,9 +247,8 @@ struct walk {
             open.add(*this, now, sums, written);
         }
     }
-    template <typename Rows, typename Open>
     __device__ __forceinline__ void add_period(
-            Rows &rows, Open &open, type *&written) {
+            rows_of_walk &rows, open_positions &open, type *&written) {
         static constexpr period of = repeats;
 #pragma unroll
         for (int t = 0; t < of.rows; ++t) {
@@ -245,33 +263,6 @@ struct walk {
                     static_cast<sum_type>(to.high_weight), sums);
         }
     }
-
-    struct open_positions {
-        int begin, end, current;
-        open_sums<sum_type, c.columns, c.vector, p.walk.two> sums;
-        other_row others; ///< of `current`
-
-        __device__ __forceinline__ void load_others(
-                const walk &of, const type *written) {
-            if (columns::epilogues > 0 && current >= begin && current < end)
-                of.along.load_others(others, written);
-        }
-        __device__ __forceinline__ void write_one(
-                const walk &of, type *&written) {
-            if (current >= begin) of.along.write(written, sums.low, others);
-            sums.shift();
-            ++current;
-            written += p.walk.write_pitch;
-            load_others(of, written);
-        }
-        __device__ __forceinline__ void add(const walk &of,
-                const step<sum_type> &to, const row_sums &of_row,
-                type *&written) {
-            while (current < to.low)
-                write_one(of, written);
-            sums.add(to.low_weight, to.high_weight, of_row);
-        }
-    };
 };
 
 /// The lanes of a thread of a block that shares what it reads: parts of a row, which the thread
