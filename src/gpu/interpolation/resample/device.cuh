@@ -58,11 +58,12 @@ struct open_sums {
     __device__ __forceinline__ void clear() {
         each_of(low, [&](int i, int v) { low[i][v] = high[i][v] = 0; });
     }
-    template <typename Values>
+    template <typename Weight, typename Values>
     __device__ __forceinline__ void add(
-            Sum low_weight, Sum high_weight, const Values &values) {
-        add_weighted(low, low_weight, values);
-        if (two && high_weight != 0) add_weighted(high, high_weight, values);
+            const step<Weight> &to, const Values &values) {
+        add_weighted(low, static_cast<Sum>(to.low_weight), values);
+        if (two && to.high_weight != 0)
+            add_weighted(high, static_cast<Sum>(to.high_weight), values);
     }
     /// To the next position.
     __device__ __forceinline__ void shift() {

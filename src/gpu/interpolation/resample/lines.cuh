@@ -250,7 +250,7 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
         free_slot = from_slot;
         from_slot = from_slot + 1 == c.ahead ? 0 : from_slot + 1;
         if (current == now.low) {
-            of.sums.add(now.low_weight, now.high_weight, raw);
+            of.sums.add(now, raw);
             continue;
         }
         finish();
@@ -261,7 +261,7 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
             }
         }
         of.sums.shift();
-        of.sums.add(now.low_weight, now.high_weight, raw);
+        of.sums.add(now, raw);
     }
     while (current < end) {
         finish();

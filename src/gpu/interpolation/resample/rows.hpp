@@ -2,7 +2,7 @@
 // map of the walk repeats.
 #pragma once
 
-#include "gpu/interpolation/resample/specification.hpp"
+#include "gpu/interpolation/resample/tables.hpp"
 
 namespace gradnn::gpu::resample {
 
@@ -66,18 +66,13 @@ constexpr bool rows_are_copied(const problem_specification &p, const cut &c) {
     return c.ahead > 0 && most(c.vector, c.read_vector) * bytes_of(p.type) >= 8;
 }
 
-/// What a row adds to: the position `low`, and the one behind it where its weight is not 0.
-struct row_of_period {
-    int low; ///< from the first position of the period on
-    double low_weight, high_weight;
-};
-
 constexpr int most_rows = 8; ///< of a period, which are unrolled
 
-/// The rows `read` * u + t, of which the first lows are from `written` * u on.
+/// The rows `read` * u + t, of which the first lows are from `written` * u on: what they add to
+/// counts from there.
 struct period {
     int rows, written; ///< 0 rows where there is none
-    row_of_period row[most_rows];
+    step<double> row[most_rows];
 
     /// Of the positions of a period, the first and the last that a row adds to.
     constexpr int first() const { return row[0].low; }
@@ -93,7 +88,7 @@ constexpr period period_of(const pattern &of) {
     if (of.written == 0 || of.read > most_rows) return made;
     constexpr int none = 1 << 20;
     for (int t = 0; t < of.read; ++t) {
-        row_of_period &row = made.row[t];
+        step<double> &row = made.row[t];
         row.low = none;
         for (int k = -2 * most_period; k < 3 * most_period; ++k) {
             const int before = floor_div(k, of.written);

@@ -110,7 +110,7 @@ struct walk {
                 type *&written) {
             while (current < to.low)
                 write_one(of, written);
-            sums.add(to.low_weight, to.high_weight, of_row);
+            sums.add(to, of_row);
         }
     };
 
@@ -254,13 +254,12 @@ struct walk {
         for (int t = 0; t < of.rows; ++t) {
             row_sums sums;
             rows.add_up_next(*this, sums);
-            const row_of_period to = of.row[t];
+            const step<double> to = of.row[t];
             const int before = t > 0 ? of.row[most(t - 1, 0)].low : of.before();
 #pragma unroll
             for (int i = 0; i < to.low - before; ++i)
                 open.write_one(*this, written);
-            open.sums.add(static_cast<sum_type>(to.low_weight),
-                    static_cast<sum_type>(to.high_weight), sums);
+            open.sums.add(to, sums);
         }
     }
 };
