@@ -247,8 +247,8 @@ __device__ void resample_by_lines(const storage<s.of.type> *read,
         typename words::unit raw[c.words];
         of.take(from_slot, raw);
         const step<sum_type> now = of.steps[from_slot];
-        free_slot = from_slot;
         from_slot = from_slot + 1 == c.ahead ? 0 : from_slot + 1;
+        free_slot = free_slot + 1 == c.ahead ? 0 : free_slot + 1;
         if (current == now.low) {
             of.sums.add(now, raw);
             continue;

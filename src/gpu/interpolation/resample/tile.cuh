@@ -133,13 +133,15 @@ struct tile_of_block {
         type *const to = stage(slot);
         const int planes
                 = c.planes == 1 ? 1 : least(c.planes, g.outers - outer);
+        // Where there is nothing to read it may begin beyond the tensor.
         const int count = end == from ? 0
                                       : past
                         + static_cast<int>((planes - 1) * p.outer_read[0]
                                 + rows_extent(p, end - from));
         // At the tensor's end some elements are beyond the last whole 16 bytes.
         int whole = ceil_div(count, in_16_bytes) * in_16_bytes;
-        if (whole > tensor + tensor_extent(p) - begin) whole -= in_16_bytes;
+        if (whole > tensor + tensor_extent(p) - begin)
+            whole = most(0, whole - in_16_bytes);
         const int rest = most(0, count - whole);
         if (thread < rest) to[whole + thread] = begin[whole + thread];
         if constexpr (p.bulk_copies) {
