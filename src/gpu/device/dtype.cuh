@@ -61,16 +61,21 @@ struct pack {
     }
 
     __device__ void unpack(sum_of<Type> (&values)[count]) const {
-        if constexpr (sizeof(Type) == 2 && count == 1) {
-            values[0] = one(bits);
-        } else if constexpr (sizeof(Type) == 2) {
+        if constexpr (std::is_same_v<Type, __nv_bfloat16> && count > 1) {
+            // A bf16 is the upper half of a float: one shift or one mask.
             unsigned int pairs[count / 2];
             memcpy(pairs, &bits, sizeof pairs);
 #pragma unroll
-            for (int i = 0; i < count / 2; ++i)
-                two(pairs[i], values[2 * i], values[2 * i + 1]);
+            for (int i = 0; i < count; ++i)
+                values[i] = __uint_as_float(i % 2 == 0
+                                ? pairs[i / 2] << 16
+                                : pairs[i / 2] & 0xffff0000U);
         } else {
-            memcpy(values, &bits, sizeof values);
+            Type elements[count];
+            memcpy(elements, &bits, sizeof elements);
+#pragma unroll
+            for (int i = 0; i < count; ++i)
+                values[i] = widen(elements[i]);
         }
     }
 
@@ -82,24 +87,6 @@ struct pack {
         pack packed;
         memcpy(&packed.bits, narrowed, sizeof narrowed);
         return packed;
-    }
-
-private:
-    __device__ static float one(unsigned short half_word) {
-        if constexpr (std::is_same_v<Type, __nv_bfloat16>)
-            return __uint_as_float(static_cast<unsigned int>(half_word) << 16);
-        else
-            return __half2float(__ushort_as_half(half_word));
-    }
-    // A bf16 is the upper half of a float: one shift or one mask.
-    __device__ static void two(unsigned int pair, float &low, float &high) {
-        if constexpr (std::is_same_v<Type, __nv_bfloat16>) {
-            low = __uint_as_float(pair << 16);
-            high = __uint_as_float(pair & 0xffff0000U);
-        } else {
-            low = one(static_cast<unsigned short>(pair));
-            high = one(static_cast<unsigned short>(pair >> 16));
-        }
     }
 };
 

@@ -90,7 +90,8 @@ struct elements {
                 return __uint_as_float(
                         index % 2 == 0 ? pair << 16 : pair & 0xffff0000U);
             else
-                return index % 2 == 0 ? low_f16(pair) : high_f16(pair);
+                return value_of_f16(
+                        static_cast<uint16_t>(pair >> index % 2 * 16));
         }
     }
 

@@ -12,23 +12,9 @@ __device__ __forceinline__ char *dynamic_shared() {
     return memory_of_block;
 }
 
-/// The two f16 in a word.
-__device__ __forceinline__ float low_f16(uint32_t pair) {
+__device__ __forceinline__ float value_of_f16(uint16_t bits) {
     float value;
-    asm("{.reg .b16 low, high;\n\t"
-        "mov.b32 {low, high}, %1;\n\t"
-        "cvt.f32.f16 %0, low;}"
-            : "=f"(value)
-            : "r"(pair));
-    return value;
-}
-__device__ __forceinline__ float high_f16(uint32_t pair) {
-    float value;
-    asm("{.reg .b16 low, high;\n\t"
-        "mov.b32 {low, high}, %1;\n\t"
-        "cvt.f32.f16 %0, high;}"
-            : "=f"(value)
-            : "r"(pair));
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
     return value;
 }
 

@@ -26,11 +26,8 @@ inline unsigned __float_as_uint(float value) {
 
 namespace gradnn::gpu::jit {
 
-inline float low_f16(uint32_t pair) {
-    return __half2float(half_of_bits(static_cast<unsigned short>(pair)));
-}
-inline float high_f16(uint32_t pair) {
-    return low_f16(pair >> 16);
+inline float value_of_f16(uint16_t bits) {
+    return __half2float(half_of_bits(bits));
 }
 template <typename Half>
 uint32_t pair_of(Half low, Half high) {
