@@ -206,8 +206,7 @@ problem_shape shape_of(const convolution_problem &problem, bool planes) {
 }
 
 weights_parts cut(const convolution_problem &problem,
-        const problem_shape &shape, int64_t items,
-        const device_properties &device) {
+        const problem_shape &shape, int64_t items, const gpu_facts &device) {
     weights_parts parts;
     const bool f64 = problem.src.type == data_type::f64;
     const window_axis &along = shape.axes[2];
@@ -230,7 +229,7 @@ weights_parts cut(const convolution_problem &problem,
     const int64_t runs = ceil_div(items, 32 / shape.lanes);
     // Not a block more than there is place for.
     const int64_t resident = f64
-            ? device.sm.blocks_held(32 * parts.block_jobs, f64_registers, 0)
+            ? device.registers / (32 * parts.block_jobs * f64_registers)
             : weights_blocks(size_of(problem.src.type));
     const int64_t fill = fill_of(device.multiprocessors * resident,
             int64_t {parts.job_blocks} * shape.unit_tiles);

@@ -27,12 +27,12 @@ void launch_of_type(const char *name, const problem_specification &p,
         void *written, const fused_places &others) {
     using stored = jit::stored_of<type>;
     const auto launch_by = [&]<int vector>() {
-        const device_properties &device = properties_of(stream.device);
+        const gpu_facts &device = properties_of(stream.device);
         problem_specification ordered = p;
         auto tables = map.as<jit::sum_of<type>>(others);
         order_by_sums(ordered, tables);
         const generic_cut c = generic_cut_of(
-                p, vector, threads, device.multiprocessors * device.sm.threads);
+                p, vector, threads, device.multiprocessors * device.threads);
         launch_early(name, generic_kernel<type, vector>,
                 std::min<int64_t>(c.blocks, 1 << 20), threads, 0, stream,
                 static_cast<const stored *>(read),

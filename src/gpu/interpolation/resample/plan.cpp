@@ -90,7 +90,7 @@ public:
     variants(std::vector<resident_form> forms, int alignment,
             const compile_options &options)
         : forms_(std::move(forms)),
-          gpu_(facts_of(properties_of(static_cast<int>(options.device)))) {
+          gpu_(properties_of(static_cast<int>(options.device))) {
         std::vector<mapped_problem> problems;
         for (resident_form &each : forms_) {
             each.of.specification.alignment = alignment;
