@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "gpu/device/rounding.hpp"
@@ -23,9 +24,7 @@ int part_of(int64_t size, int64_t most) {
 
 /// Rows of shared memory so that neighbouring rows begin in neighbouring banks.
 int pitch_of(int columns, size_t element_bytes) {
-    if (element_bytes != 2) return columns | 1;
-    return round_up(columns, 4) - 2 < columns ? round_up(columns, 4) + 2
-                                              : round_up(columns, 4) - 2;
+    return element_bytes == 2 ? round_up(columns + 2, 4) - 2 : columns | 1;
 }
 
 bool is_small(const shape &of) {
@@ -118,40 +117,33 @@ unit_widths words_of(
 } // namespace
 
 shape arrange(const strided_copy &problem) {
-    struct axis {
-        int64_t dim;
-        int64_t src_stride;
-        int64_t dst_stride;
-    };
-    std::array<axis, max_rank> axes {};
-    size_t rank = 0;
-    for (size_t i = 0; i < static_cast<size_t>(problem.rank); ++i) {
-        if (problem.dims[i] == 1) continue;
-        const axis next {problem.dims[i], problem.src_strides[i],
-                problem.dst_strides[i]};
-        size_t at = rank++;
-        for (; at > 0 && axes[at - 1].dst_stride > next.dst_stride; --at)
-            axes[at] = axes[at - 1];
-        axes[at] = next;
-    }
+    std::array<size_t, max_rank> axes {0, 1, 2, 3, 4, 5};
+    std::stable_sort(
+            axes.begin(), axes.begin() + problem.rank, [&](size_t a, size_t b) {
+                return problem.dst_strides[a] < problem.dst_strides[b];
+            });
     shape arranged;
     arranged.src_type = problem.src_type;
     arranged.dst_type = problem.dst_type;
-    for (size_t i = 0; i < rank; ++i) {
-        const axis &next = axes[i];
-        arranged.count *= next.dim;
+    for (const size_t axis :
+            std::span(axes).first(static_cast<size_t>(problem.rank))) {
+        const int64_t dim = problem.dims[axis];
+        const int64_t src_stride = problem.src_strides[axis];
+        const int64_t dst_stride = problem.dst_strides[axis];
+        if (dim == 1) continue;
+        arranged.count *= dim;
         const int last = arranged.rank - 1;
         if (last >= 0
-                && next.src_stride
+                && src_stride
                         == arranged.src_strides[last] * arranged.dims[last]
-                && next.dst_stride
+                && dst_stride
                         == arranged.dst_strides[last] * arranged.dims[last]) {
-            arranged.dims[last] *= next.dim;
+            arranged.dims[last] *= dim;
             continue;
         }
-        arranged.dims[arranged.rank] = next.dim;
-        arranged.src_strides[arranged.rank] = next.src_stride;
-        arranged.dst_strides[arranged.rank] = next.dst_stride;
+        arranged.dims[arranged.rank] = dim;
+        arranged.src_strides[arranged.rank] = src_stride;
+        arranged.dst_strides[arranged.rank] = dst_stride;
         ++arranged.rank;
     }
     if (arranged.rank == 0) {
@@ -175,6 +167,12 @@ bool fill_gaps(shape &of, int64_t elements) {
     of.written = row;
     of.count = elements;
     return true;
+}
+
+shape zeros_in_place_of(shape copied) {
+    copied.dims[0] = 0;
+    std::ranges::copy(copied.dst_strides, copied.src_strides);
+    return copied;
 }
 
 alignments alignments_of(const void *src, const void *dst) {
