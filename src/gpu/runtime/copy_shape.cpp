@@ -51,15 +51,21 @@ bool make_transposed(shape &of) {
     return true;
 }
 
-/// Two elements of 16 bits where dims and distances are even.
+/// Whether rows of so many elements along a contiguous axis begin and end at multiples of
+/// `width` elements.
+bool divides(int width, int64_t row, int contiguous, const shape &of,
+        const int64_t (&strides)[max_rank]) {
+    bool every = row % width == 0;
+    for (int axis = 0; axis < of.rank; ++axis)
+        every = every && (axis == contiguous || strides[axis] % width == 0);
+    return every;
+}
+
+/// Two elements of 16 bits where they can be.
 unit_widths widths_of(const shape &of) {
-    const auto even = [](int64_t value) { return value % 2 == 0; };
-    bool load = even(of.dims[1]);
-    bool store = of.dst_strides[0] == 1 && even(of.written);
-    for (int axis = 0; axis < of.rank; ++axis) {
-        load = load && (axis == 1 || even(of.src_strides[axis]));
-        store = store && (axis == 0 || even(of.dst_strides[axis]));
-    }
+    const bool load = divides(2, of.dims[1], 1, of, of.src_strides);
+    const bool store = of.dst_strides[0] == 1
+            && divides(2, of.written, 0, of, of.dst_strides);
     return {load ? 2 : 1, store ? 2 : 1};
 }
 
@@ -99,18 +105,11 @@ unit_widths words_of(
         const shape &of, size_t element_bytes, const alignments &aligned) {
     if (of.src_strides[0] != 1 || of.dst_strides[0] != 1) return {};
     const auto bytes = static_cast<int>(element_bytes);
-    const auto divides = [&](int width, int64_t row, int alignment,
-                                 const int64_t(&strides)[max_rank]) {
-        bool every = row % width == 0 && alignment >= width * bytes;
-        for (int axis = 1; axis < of.rank; ++axis)
-            every = every && strides[axis] % width == 0;
-        return every;
-    };
-    int width = std::min(4, 16 / bytes);
-    while (width > 1
-            && !divides(width, of.written, aligned.dst, of.dst_strides))
+    int width = std::max(1, std::min({4, 16 / bytes, aligned.dst / bytes}));
+    while (width > 1 && !divides(width, of.written, 0, of, of.dst_strides))
         width /= 2;
-    const bool load = divides(width, of.dims[0], aligned.src, of.src_strides);
+    const bool load = aligned.src >= width * bytes
+            && divides(width, of.dims[0], 0, of, of.src_strides);
     return {load ? width : 1, width};
 }
 
