@@ -32,17 +32,10 @@ constexpr bool is_f64
 
 /// Multiplications and additions that one product adds to a sum.
 template <compute_loop Loop>
-constexpr double flops_of_product() {
-    switch (Loop) {
-        case compute_loop::f32_fma:
-        case compute_loop::f64_fma: return 2;
-        case compute_loop::f64_tensor: return 2 * 16 * 8 * 4;
-        case compute_loop::tf32_tensor: return 2 * 16 * 8 * 8;
-        case compute_loop::bf16_tensor:
-        case compute_loop::f16_tensor: break;
-    }
-    return 2 * 16 * 8 * 16;
-}
+constexpr int flops_of_product = is_fma<Loop> ? 2
+        : is_f64<Loop>                        ? 2 * 16 * 8 * 4
+        : Loop == compute_loop::tf32_tensor   ? 2 * 16 * 8 * 8
+                                              : 2 * 16 * 8 * 16;
 
 /// Of f64, and of the other types on tensor cores.
 struct factors {
@@ -122,7 +115,7 @@ double compute(const stream &s, int64_t rounds) {
             cuda_interop::get_native(s), rounds,
             static_cast<double *>(nullptr));
     const double of_block = is_fma<Loop> ? threads : threads / 32.0;
-    return flops_of_product<Loop>() * sums * static_cast<double>(rounds)
+    return flops_of_product<Loop> * sums * static_cast<double>(rounds)
             * of_block * blocks;
 }
 

@@ -82,10 +82,7 @@ void pause_on(const stream &s, size_t partitions) {
 }
 
 struct recorded_work::state {
-    explicit state(const stream &s)
-        : queue(s),
-          native(cuda_interop::get_native(s)),
-          device(device_index(s)) {}
+    explicit state(const stream &s) : queue(s) {}
     state(const state &) = delete;
     state &operator=(const state &) = delete;
     ~state() {
@@ -94,8 +91,6 @@ struct recorded_work::state {
     }
 
     const stream queue;
-    const cudaStream_t native;
-    const int device;
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t executable = nullptr;
     size_t nodes = 0;
@@ -103,8 +98,9 @@ struct recorded_work::state {
 
 recorded_work::recorded_work(const stream &s, const std::function<void()> &work)
     : state_(std::make_shared<state>(s)) {
-    auto &[queue, native, device, graph, executable, nodes] = *state_;
-    const device_guard current(device);
+    auto &[queue, graph, executable, nodes] = *state_;
+    const cudaStream_t native = cuda_interop::get_native(queue);
+    const device_guard current(device_index(queue));
     check(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal),
             "cudaStreamBeginCapture");
     try {
@@ -123,8 +119,9 @@ size_t recorded_work::launches() const {
 }
 
 void recorded_work::submit() const {
-    const device_guard current(state_->device);
-    check(cudaGraphLaunch(state_->executable, state_->native),
+    const device_guard current(device_index(state_->queue));
+    check(cudaGraphLaunch(
+                  state_->executable, cuda_interop::get_native(state_->queue)),
             "cudaGraphLaunch");
 }
 
