@@ -83,6 +83,7 @@ __global__ void __launch_bounds__(threads)
         compute_kernel(int64_t rounds, double *never_written) {
     using number = std::conditional_t<is_f64<Loop>, double, float>;
     constexpr int of_sum = is_fma<Loop> ? 1 : 4;
+    constexpr int rounds_at_once = is_fma<Loop> ? 16 : 4;
     number values[sums][of_sum] {};
     // Not alike, or one would be computed for all.
     for (int i = 0; i < sums && is_fma<Loop>; ++i)
@@ -92,7 +93,7 @@ __global__ void __launch_bounds__(threads)
         by.left[i] = factor_bits<Loop>(6 * threadIdx.x + i);
     for (uint32_t i = 0; i < 2; ++i)
         by.right[i] = factor_bits<Loop>(6 * threadIdx.x + 4 + i);
-#pragma unroll(is_fma <Loop> ? 16 : 4)
+#pragma unroll rounds_at_once
     for (int64_t round = 0; round < rounds; ++round)
 #pragma unroll
         for (int i = 0; i < sums; ++i)
