@@ -195,6 +195,8 @@ std::string run_sample(detail::data_type type, random_source &random) {
     std::vector<Word> dst(
             dst_start + static_cast<size_t>(dst_elements) + behind, untouched);
     shape of = arrange(made.problem);
+    const bool zeros = random.integer(0, 7) == 0;
+    if (zeros) of = zeros_in_place_of(of);
     const bool filled
             = random.integer(0, 1) == 0 && fill_gaps(of, dst_elements);
     std::vector<Word> expected(dst.size(), untouched);
@@ -203,10 +205,11 @@ std::string run_sample(detail::data_type type, random_source &random) {
                 dst_elements, Word {0});
     made.each([&](int64_t from, int64_t to) {
         expected[dst_start + static_cast<size_t>(to)]
-                = src[src_start + static_cast<size_t>(from)];
+                = zeros ? Word {0} : src[src_start + static_cast<size_t>(from)];
     });
-    const std::string ran
-            = run_copy<same_type<Word>>(of, src.data() + src_start,
+    const std::string ran = (zeros ? "zeros " : "")
+            + run_copy<same_type<Word>>(of,
+                    zeros ? nullptr : src.data() + src_start,
                     dst.data() + dst_start, random.integer(0, 3) == 0, random);
     EXPECT_EQ(dst, expected) << ran;
     return ran;
@@ -235,6 +238,7 @@ TEST(copy_emulated, agrees_with_plain_loops) {
     }
     for (const char *kernel : {"elements", "elements filled", "elements 2",
                  "elements 4 wide", "elements filled 4", "many elements",
+                 "zeros elements filled", "zeros elements filled 4 wide",
                  "tiles 1 1", "tiles filled 1 1", "tiles filled 1 2",
                  "tiles filled 2 2", "tiles 1 2", "tiles 2 1", "tiles 2 2"})
         EXPECT_TRUE(ran.contains(kernel)) << kernel << " did not run";

@@ -92,7 +92,9 @@ void by_arrangement(const convolution_problem &p, const problem_arrangement &a,
     const seen_operand &result = a.operands[output];
     if (!result.staged) return;
     const double zero = 0.0;
-    if (result.zero_first) copy(result.fill, &zero, data[output].data());
+    gpu::strided_copy fill = result.fill;
+    fill.src_strides = {};
+    if (result.zero_first) copy(fill, &zero, data[output].data());
     copy(result.copy,
             staged[output].data()
                     + result.staged_start

@@ -79,7 +79,9 @@ void by_mapping(const gpu::implicit_gemm::dense_mapping &m,
     const auto &result = m.operands[output];
     if (!result.staged) return;
     const double zero = 0.0;
-    if (result.zero_first) copy(result.fill, &zero, data[output].data());
+    gpu::strided_copy fill = result.fill;
+    fill.src_strides = {};
+    if (result.zero_first) copy(fill, &zero, data[output].data());
     copy(result.copy, seen[output], data[output].data());
 }
 

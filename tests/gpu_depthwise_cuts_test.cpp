@@ -92,15 +92,5 @@ TEST_F(depthwise_cuts, fit_the_device_in_huge_problems) {
     expect_all_kinds();
 }
 
-TEST(multiprocessor, holds_what_fits) {
-    const gpu::multiprocessor &sm = gpu::properties_of(0).sm; // an H200's
-    EXPECT_EQ(sm.blocks_held(32, 16, 0), 32);
-    EXPECT_EQ(sm.blocks_held(512, 16, 0), 4); // by threads
-    EXPECT_EQ(sm.blocks_held(128, 128, 0), 4); // by registers
-    EXPECT_EQ(sm.blocks_held(128, 32, 56 << 10), 4); // by shared memory
-    EXPECT_EQ(sm.blocks_held(128, 32, (56 << 10) + 1), 3);
-    EXPECT_EQ(sm.blocks_held(32, 16, 228 << 10), 0);
-}
-
 } // namespace
 } // namespace gradnn::test

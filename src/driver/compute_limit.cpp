@@ -119,7 +119,6 @@ public:
 private:
     void add(const engine &e, const logical_tensor &lt,
             std::vector<tensor> &to) {
-        gpu::memory_block block(e, lt.get_mem_size());
         // Bytes from 0x38 to 0x3f: positive numbers of all types, not alike.
         std::vector<unsigned char> bytes(lt.get_mem_size());
         uint32_t bits = 1;
@@ -127,9 +126,9 @@ private:
             bits = bits * 1664525U + 1013904223U;
             byte = static_cast<unsigned char>(0x38U | (bits >> 29));
         }
-        block.write(0, bytes.data(), bytes.size());
-        to.emplace_back(lt, e, block.data());
-        memory_.push_back(std::move(block));
+        const tensor &made = to.emplace_back(lt, e);
+        gpu::copy_blocking(
+                e, made.get_data_handle(), bytes.data(), bytes.size());
     }
 
     static constexpr int64_t rows = 8192;
@@ -139,7 +138,6 @@ private:
     compiled_partition compiled_;
     std::vector<tensor> inputs_;
     std::vector<tensor> outputs_;
-    std::vector<gpu::memory_block> memory_;
 };
 
 } // namespace

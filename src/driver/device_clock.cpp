@@ -62,14 +62,15 @@ double copy_gb_per_s(const engine &e) {
             (on_gpu(e) ? 32 : 8) * cache_bytes(e), available_memory(e) / 4);
     if (!on_gpu(e)) return copy_gb_per_s(static_cast<size_t>(bytes));
     const auto half = static_cast<size_t>(bytes / 2);
-    gpu::memory_block source(e, half);
-    gpu::memory_block target(e, half);
-    source.fill(1);
+    const tensor source = memory_block(e, half);
+    const tensor target = memory_block(e, half);
+    gpu::fill_blocking(e, source.get_data_handle(), 1, half);
     stream queue(e);
     device_clock stopwatch(queue);
     const double milliseconds = repeated([&] {
         return stopwatch.milliseconds_of(2, [&](size_t) {
-            gpu::copy_on(queue, target.data(), source.data(), half);
+            gpu::copy_on(queue, target.get_data_handle(),
+                    source.get_data_handle(), half);
         });
     });
     return 2 * static_cast<double>(half) / milliseconds / 1e6;

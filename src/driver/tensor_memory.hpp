@@ -5,6 +5,7 @@
 #include <variant>
 
 #include <gradnn/engine.hpp>
+#include <gradnn/tensor.hpp>
 
 #include "gpu/runtime/tools.hpp"
 #include "host_memory.hpp"
@@ -31,11 +32,11 @@ public:
             body(host->data() + offset);
             return;
         }
-        auto &block = std::get<gpu::memory_block>(memory_);
+        const engine device = std::get<tensor>(memory_).get_engine();
         const host_memory copy(bytes);
-        block.read(offset, copy.data(), bytes);
+        gpu::copy_blocking(device, copy.data(), data() + offset, bytes);
         body(copy.data());
-        block.write(offset, copy.data(), bytes);
+        gpu::copy_blocking(device, data() + offset, copy.data(), bytes);
     }
 
     /// Calls body(const std::byte *) with all of it; returns what it returns.
@@ -44,14 +45,18 @@ public:
         if (const auto *host = std::get_if<host_memory>(&memory_))
             return body(static_cast<const std::byte *>(host->data()));
         const host_memory copy(size_);
-        std::get<gpu::memory_block>(memory_).read(0, copy.data(), size_);
+        gpu::copy_blocking(std::get<tensor>(memory_).get_engine(), copy.data(),
+                data(), size_);
         return body(static_cast<const std::byte *>(copy.data()));
     }
 
 private:
     size_t size_;
-    std::variant<host_memory, gpu::memory_block> memory_;
+    std::variant<host_memory, tensor> memory_;
 };
+
+/// A block of the engine's memory. Throws error out_of_memory.
+tensor memory_block(const engine &e, size_t bytes);
 
 /// Bytes that tensors of a graph on this device can still take.
 int64_t available_memory(const engine &e);

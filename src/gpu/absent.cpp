@@ -53,19 +53,11 @@ size_t available_memory(const engine &) {
     refuse("memory of a GPU");
 }
 
-memory_block::memory_block(const engine &, size_t) : device_(0), size_(0) {
+void fill_blocking(const engine &, void *, int, size_t) {
     refuse("memory of a GPU");
 }
 
-void memory_block::fill(int) {
-    refuse("memory of a GPU");
-}
-
-void memory_block::write(size_t, const void *, size_t) {
-    refuse("memory of a GPU");
-}
-
-void memory_block::read(size_t, void *, size_t) const {
+void copy_blocking(const engine &, void *, const void *, size_t) {
     refuse("memory of a GPU");
 }
 

@@ -1,7 +1,7 @@
 // ReLU's gradient, addition and zero-filling.
 //
 // relu_backward: out = a > 0 ? b : 0. add: out = a + b, summed in f32 (f64 for
-// f64) and rounded once. zero_fill: out = 0.
+// f64) and rounded once. zero_fill: out = 0 (runtime/copy.hpp).
 //
 // A thread has 16 bytes of each operand where all are dense and the pointers
 // allow it, else one element found from its number by division. Reads a and b
@@ -12,6 +12,7 @@
 
 #include "gpu/device/dtype.cuh"
 #include "gpu/kernels.hpp"
+#include "gpu/runtime/copy.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/with_type.hpp"
 
@@ -95,10 +96,7 @@ __global__ void __launch_bounds__(threads) strided_kernel(const Type *a,
             b_at += position * shape.b_strides[axis];
             out_at += position * shape.out_strides[axis];
         }
-        if constexpr (kind == elementwise_kind::zero_fill)
-            out[out_at] = narrow<Type>(sum_of<Type>(0));
-        else
-            out[out_at] = combine<kind>(a[a_at], b[b_at]);
+        out[out_at] = combine<kind>(a[a_at], b[b_at]);
     }
 }
 
@@ -129,12 +127,11 @@ launches strided_launches(const strided_shape &shape) {
             : strided_kernel<kind, Type, uint64_t>;
     return [=](std::span<void *const> args, std::byte *,
                    const launch_stream &stream) {
-        constexpr bool fills = kind == elementwise_kind::zero_fill;
         launch("elementwise (strided)", kernel,
                 blocks_for(shape.count, threads), threads, 0, stream,
-                static_cast<const Type *>(fills ? nullptr : args[0]),
-                static_cast<const Type *>(fills ? nullptr : args[1]),
-                static_cast<Type *>(args[fills ? 0 : 2]), shape);
+                static_cast<const Type *>(args[0]),
+                static_cast<const Type *>(args[1]),
+                static_cast<Type *>(args[2]), shape);
     };
 }
 
@@ -148,7 +145,17 @@ launches launches_of(const strided_shape &shape, bool dense) {
 
 plan_or_refusal make_elementwise(
         const elementwise_problem &problem, const compile_options &) {
-    const bool fills = problem.kind == elementwise_kind::zero_fill;
+    if (problem.kind == elementwise_kind::zero_fill) {
+        strided_copy fill {problem.type, problem.type, problem.rank};
+        std::copy_n(problem.dims.begin(), problem.rank, fill.dims.begin());
+        std::copy_n(problem.out_strides.begin(), problem.rank,
+                fill.dst_strides.begin());
+        return std::make_unique<launched_plan>(
+                [=](std::span<void *const> args, std::byte *,
+                        const launch_stream &stream) {
+                    write_zeros(fill, args[0], stream);
+                });
+    }
     strided_shape shape;
     shape.rank = problem.rank;
     for (int axis = 0; axis < problem.rank; ++axis) {
@@ -160,29 +167,13 @@ plan_or_refusal make_elementwise(
         shape.out_strides[axis] = problem.out_strides[i];
     }
     const bool dense = problem.rank == 1 && problem.out_strides[0] == 1
-            && (fills
-                    || (problem.a_strides[0] == 1
-                            && problem.b_strides[0] == 1));
-    if (fills && dense) {
-        const auto bytes = static_cast<size_t>(
-                shape.count * detail::size_of(problem.type));
-        return std::make_unique<launched_plan>(
-                [=](std::span<void *const> args, std::byte *,
-                        const launch_stream &stream) {
-                    check(cudaMemsetAsync(args[0], 0, bytes, stream),
-                            "cudaMemsetAsync");
-                });
-    }
+            && problem.a_strides[0] == 1 && problem.b_strides[0] == 1;
     return std::make_unique<launched_plan>(
             with_float_type(problem.type, [&]<typename Type>() {
                 using enum elementwise_kind;
-                switch (problem.kind) {
-                    case relu_backward:
-                        return launches_of<relu_backward, Type>(shape, dense);
-                    case add: return launches_of<add, Type>(shape, dense);
-                    case zero_fill: break;
-                }
-                return strided_launches<zero_fill, Type>(shape);
+                return problem.kind == add
+                        ? launches_of<add, Type>(shape, dense)
+                        : launches_of<relu_backward, Type>(shape, dense);
             }));
 }
 

@@ -21,7 +21,8 @@ __global__ void __launch_bounds__(threads, resident) columns_kernel(
     const auto thread = static_cast<int>(threadIdx.x);
     const int width = lanes == 1 ? threads : static_cast<int>(vectors);
     const int lane = thread / width;
-    const int64_t column = blockIdx.y * int64_t {threads} + thread % width;
+    const int first_column = static_cast<int>(blockIdx.y) * threads;
+    const int64_t column = first_column + thread % width;
     const int64_t parts = gridDim.x;
     const int64_t begin = blockIdx.x * rows / parts;
     const int64_t end = (blockIdx.x + 1) * rows / parts;
@@ -74,23 +75,11 @@ __global__ void __launch_bounds__(threads, resident) columns_kernel(
             for (int e = 0; e < vector - 1; ++e)
                 if (e < rest) sums[e] += widen(diff_dst[packs * vector + e]);
     }
-    sum *to = partials + blockIdx.x * vectors * vector;
-    if (lanes == 1) {
-        // A row of partial sums begins at a multiple of 16 bytes.
-        constexpr int together = elements_of_16_bytes<sum>;
-        if (mine)
-#pragma unroll
-            for (int e = 0; e < vector; e += together) {
-                sum some[together];
-#pragma unroll
-                for (int i = 0; i < together; ++i)
-                    some[i] = sums[e + i];
-                pack<sum, together>::of(some).store(to + column * vector + e);
-            }
-        return;
-    }
+    sum *to = partials + (blockIdx.x * vectors + first_column) * vector;
     __syncthreads();
-    const int row_elements = width * vector;
+    const int row_elements
+            = min(static_cast<int>(vectors) - first_column, width) * vector;
+#pragma unroll 1
     for (int e = thread; e < row_elements; e += threads) {
         sum total = 0;
         for (int other = 0; other < lanes; other += in_flight) {

@@ -58,7 +58,7 @@ struct rows_cut {
 /// Threads that share a channel in final_kernel: about 8 sums each.
 inline int final_lanes(const partial_shape &shape) {
     int lanes = least_lanes;
-    while (lanes < final_threads && shape.count * shape.run > 8 * lanes)
+    while (lanes < final_threads && shape.count * shape.run.by > 8 * lanes)
         lanes *= 2;
     return lanes;
 }
@@ -97,8 +97,8 @@ inline std::optional<columns_cut> cut_columns(
     const int64_t least = in_flight * (bytes == 2 ? 2 : 1);
     cut.parts = parts_of(
             column_blocks, wave, ceil_div(cut.rows, cut.lanes * least));
-    cut.sums = {
-            channels, run, cut.parts * cut.row_elements / period, period, run};
+    cut.sums = {channels, run, cut.parts * cut.row_elements / period, period,
+            exact_divider(run)};
     if (cut.sums.total() >= int64_t {1} << 31) return {};
     return cut;
 }
@@ -137,7 +137,7 @@ inline rows_cut cut_rows(const detail::bias_problem &problem, int64_t wave) {
     const int64_t most = ceil_div(items * shape.rows, 32 * in_flight);
     const int64_t channels = dims[1];
     cut.parts = parts_of(channels, wave, most);
-    cut.sums = {channels, cut.parts, 1, 0, cut.parts};
+    cut.sums = {channels, cut.parts, 1, 0, exact_divider(cut.parts)};
     return cut;
 }
 

@@ -4,6 +4,7 @@
 #include "gpu/bias/batches.cuh"
 #include "gpu/device/early_start.cuh"
 #include "gpu/device/long_sum.cuh"
+#include "gpu/device/positions.cuh"
 
 namespace gradnn::gpu::bias {
 
@@ -13,10 +14,10 @@ struct partial_shape {
     int64_t channel_stride = 1;
     int64_t count = 1; ///< groups of `run` neighbouring sums
     int64_t stride = 0;
-    int64_t run = 1;
+    exact_divider run;
 
     /// Of all channels: what the workspace holds.
-    int64_t total() const { return channels * count * run; }
+    int64_t total() const { return channels * count * run.by; }
 };
 
 constexpr int final_threads = 512;
@@ -38,14 +39,12 @@ __global__ void __launch_bounds__(final_threads, 3) final_kernel(
     const int lane = neighbours ? thread / width : thread % lanes;
     const int64_t channel = blockIdx.x * int64_t {width} + of_block;
     const Sum *from = partials + channel * shape.channel_stride;
-    const auto run = static_cast<uint32_t>(shape.run);
     const auto items = channel < shape.channels
-            ? static_cast<uint32_t>(shape.count) * run
+            ? static_cast<uint32_t>(shape.count) * shape.run.by
             : 0U;
     const auto place = [&](uint32_t item) {
-        if (shape.count == 1) return int64_t {item};
-        if (run == 1) return item * shape.stride;
-        return item / run * shape.stride + item % run;
+        const int in_run = take(item, shape.run);
+        return item * shape.stride + in_run;
     };
     wait_and_let_later_work_start();
     long_sum<Sum> sum_of_lane;

@@ -8,7 +8,6 @@
 #include "base/text.hpp"
 #include "gpu/convolution/launcher.hpp"
 #include "gpu/runtime/copy_shape.hpp"
-#include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/engine.hpp"
 #include "gpu/runtime/kernel_plan.hpp"
@@ -81,27 +80,10 @@ std::optional<detail::convolution_problem> of_met_positions(
     return met;
 }
 
-strided_copy spread_over(const detail::tensor_view &tensor) {
-    strided_copy spread;
-    spread.src_type = spread.dst_type = tensor.type;
-    spread.rank = static_cast<int>(spread.dims.size());
-    spread.dims.fill(1);
-    std::copy(tensor.dims.begin(), tensor.dims.end(), spread.dims.begin());
-    std::copy(tensor.strides.begin(), tensor.strides.end(),
-            spread.dst_strides.begin());
-    return spread;
-}
-
-void spread_zeros(const strided_copy &spread, void *scratch, void *to,
-        const launch_stream &stream) {
-    check(cudaMemsetAsync(scratch, 0, zeros_bytes, stream), "cudaMemsetAsync");
-    copy(spread, scratch, to, stream);
-}
-
 void fill_with_zeros(
         convolution_operand &output, const detail::tensor_view &callers) {
     output.zero_first = true;
-    output.fill = spread_over(callers);
+    output.fill = copy_of(callers, callers);
 }
 
 detail::tensor_view dense_channels_last(detail::tensor_view tensor) {
@@ -139,8 +121,7 @@ std::optional<size_t> convolution_workspace_left(
         const detail::compile_options &options, size_t staged_bytes,
         std::string &refusal) {
     const size_t limit = convolution_workspace_limit(options);
-    // Zeros too, though few plans need them.
-    const size_t wanted = staged_bytes + staged_slack + zeros_bytes;
+    const size_t wanted = staged_bytes + staged_slack;
     if (wanted <= limit)
         return (limit - wanted) / staged_alignment * staged_alignment;
     if (staged_bytes == 0) return 0;
@@ -231,9 +212,7 @@ operand_data staged_convolution::bring(std::span<void *const> args,
 }
 
 size_t staged_convolution::workspace_bytes() const {
-    size_t bytes = staged_bytes_of(operands_) + own_bytes_;
-    if (operands_[output_].zero_first)
-        bytes = round_up(bytes, staged_alignment) + zeros_bytes;
+    const size_t bytes = staged_bytes_of(operands_) + own_bytes_;
     return bytes != 0 ? bytes + staged_slack : 0;
 }
 
@@ -249,8 +228,7 @@ void staged_convolution::execute(std::span<void *const> args,
     if (data[output_] == args[output_]) return;
     const convolution_operand &output = operands_[output_];
     if (output.zero_first)
-        spread_zeros(output.fill, own + round_up(own_bytes_, staged_alignment),
-                args[output_], scope.stream());
+        write_zeros(output.fill, args[output_], scope.stream());
     copy(output.copy,
             static_cast<const std::byte *>(data[output_]) + output.staged_start,
             static_cast<std::byte *>(args[output_]) + output.callers_start,

@@ -30,8 +30,7 @@ struct convolution_operand {
     int64_t callers_start = 0;
     int64_t staged_start = 0;
     /// The copy leaves part of what it writes to untouched: all of that is
-    /// filled with zeros first, the caller's output by `fill`, which spreads
-    /// one element of its type.
+    /// filled with zeros first, of the caller's output what `fill` would write.
     bool zero_first = false;
     strided_copy fill;
     bool any_address
@@ -89,15 +88,6 @@ bool axes_exceed(const detail::convolution_problem &, int64_t most);
 /// 1.01 to 1.2 times as fast.
 std::optional<detail::convolution_problem> of_met_positions(
         const detail::convolution_problem &);
-
-/// A copy of one element to all of a tensor.
-strided_copy spread_over(const detail::tensor_view &);
-
-/// Makes all of a tensor zeros by such a copy, from scratch of zeros_bytes. Not by a
-/// memset: what lies in gaps of the caller's tensor is not its own.
-void spread_zeros(const strided_copy &spread, void *scratch, void *to,
-        const launch_stream &stream);
-constexpr size_t zeros_bytes = 256;
 
 /// Makes an output that is staged fill all of the caller's tensor, of which the copy
 /// writes a part, with zeros first.

@@ -41,7 +41,7 @@ public:
                     parts_[i].plan->share_copy(*parts_[i - 1].plan, argument);
         for (const part &each : parts_)
             parts_bytes_ = std::max(parts_bytes_, each.plan->workspace_bytes());
-        if (zeros) fill_ = spread_over(whole.src);
+        if (zeros) fill_ = copy_of(whole.src, whole.src);
         if (!sums) return;
         partial_bytes_ = partial_weights_bytes(whole, 1);
         sum_ = weights_sum_launcher("convolution_weights_sum", whole,
@@ -50,14 +50,13 @@ public:
 
     void execute(std::span<void *const> args, std::byte *workspace,
             detail::stream_impl &stream) const override {
-        // Zeros, or partial sums.
-        std::byte *const beside
-                = workspace + round_up(parts_bytes_, zeros_bytes);
         if (zeros_) {
             const launch_scope scope(stream);
-            spread_zeros(fill_, beside, args[output_], scope.stream());
+            write_zeros(fill_, args[output_], scope.stream());
         }
-        std::byte *partial = beside;
+        std::byte *const partials
+                = workspace + round_up(parts_bytes_, staged_alignment);
+        std::byte *partial = partials;
         for (const part &each : parts_) {
             std::array<void *, 3> own {};
             for (size_t i = 0; i < own.size(); ++i)
@@ -68,13 +67,13 @@ public:
         }
         if (!sum_) return;
         const launch_scope scope(stream);
-        sum_({args[0], args[1], args[2], beside}, scope.stream());
+        sum_({args[0], args[1], args[2], partials}, scope.stream());
     }
 
     size_t workspace_bytes() const override {
-        if (!zeros_ && !sum_) return parts_bytes_;
-        return round_up(parts_bytes_, zeros_bytes)
-                + (zeros_ ? zeros_bytes : parts_.size() * partial_bytes_);
+        if (!sum_) return parts_bytes_;
+        return round_up(parts_bytes_, staged_alignment)
+                + parts_.size() * partial_bytes_;
     }
 
     std::string backend() const override {
@@ -109,20 +108,17 @@ convolution_parts parts_of(const convolution_problem &problem,
     convolution_parts made;
     made.parts.push_back({problem, {}});
     std::vector<convolution_part> &parts = made.parts;
-    const auto refuse = [](std::string reason) {
-        return convolution_parts {{}, std::move(reason)};
-    };
-    const auto too_many = [&](int64_t count) {
-        return count > static_cast<int64_t>(
-                       most / std::max<size_t>(parts.size(), 1));
-    };
-    const auto of_too_many = [&](int64_t count) {
-        return refuse(text("takes what up to ", most, " parts make, given ",
-                static_cast<int64_t>(parts.size()) * count));
+    const auto are_too_many = [&](int64_t times) {
+        const auto count = static_cast<int64_t>(parts.size());
+        if (times <= static_cast<int64_t>(most) / std::max<int64_t>(count, 1))
+            return false;
+        made.refusal = text("takes what up to ", most, " parts make, given ",
+                count * times);
+        return true;
     };
     const int64_t groups = problem.weights.dims[0];
     if (what.groups && groups > 1) {
-        if (too_many(groups)) return of_too_many(groups);
+        if (are_too_many(groups)) return made;
         parts = groups_of(parts.front());
     }
     if (problem.direction != convolution_direction::backward_data) return made;
@@ -136,11 +132,12 @@ convolution_parts parts_of(const convolution_problem &problem,
             continue;
         }
         constexpr int64_t most_points = int64_t {1} << 30;
-        if (axes_exceed(problem, most_points))
-            return refuse("takes less than 2^30 points along an axis; "
-                    + detail::given(problem));
-        const int64_t count = phases_along(problem, axis);
-        if (too_many(count)) return of_too_many(count);
+        if (axes_exceed(problem, most_points)) {
+            made.refusal = "takes less than 2^30 points along an axis; "
+                    + detail::given(problem);
+            return made;
+        }
+        if (are_too_many(phases_along(problem, axis))) return made;
         std::vector<convolution_part> finer;
         for (const convolution_part &part : parts) {
             const auto found = phases_of(part, axis);

@@ -8,9 +8,9 @@
 
 #include <cstdint>
 
-#include "gpu/device/divider.hpp"
 #include "gpu/device/dtype.cuh"
 #include "gpu/device/early_start.cuh"
+#include "gpu/device/positions.cuh"
 
 namespace gradnn::gpu {
 
@@ -80,21 +80,13 @@ struct weight_place {
 
     template <typename Index>
     __device__ weight_place(const partial_weights<Index> &of, Index number) {
-        // number % by; `number` goes on to number / by.
-        const auto take = [&](const divisor<Index> &by) {
-            const Index quotient = by.quotient(number);
-            const Index rest = number - quotient * by.by;
-            number = quotient;
-            return rest;
-        };
-        const Index channel = take(of.channels);
+        Index channel = take(number, of.channels);
 #pragma unroll
         for (int axis = 2; axis >= 0; --axis)
-            tap[axis] = take(of.axes[axis].by_window);
+            tap[axis] = take(number, of.axes[axis].by_window);
         input = number;
-        number = channel;
-        output = take(of.outputs);
-        group = number;
+        output = take(channel, of.outputs);
+        group = channel;
     }
 
     template <typename Index>

@@ -31,6 +31,14 @@ __device__ __forceinline__ int take(
     rest = quotient;
     return static_cast<int>(taken);
 }
+template <typename Index>
+__device__ __forceinline__ Index take(
+        Index &rest, const divisor<Index> &divider) {
+    const Index quotient = divider.quotient(rest);
+    const Index taken = rest - quotient * divider.by;
+    rest = quotient;
+    return taken;
+}
 /// Of any size; most numbers are small.
 __device__ __forceinline__ int64_t take(int64_t &rest, int64_t count) {
     if (count == 1) return 0;

@@ -32,23 +32,27 @@ constexpr bool is_f64
 
 /// Multiplications and additions that one product adds to a sum.
 template <compute_loop Loop>
-constexpr double flops_of_product() {
-    switch (Loop) {
-        case compute_loop::f32_fma:
-        case compute_loop::f64_fma: return 2;
-        case compute_loop::f64_tensor: return 2 * 16 * 8 * 4;
-        case compute_loop::tf32_tensor: return 2 * 16 * 8 * 8;
-        case compute_loop::bf16_tensor:
-        case compute_loop::f16_tensor: break;
-    }
-    return 2 * 16 * 8 * 16;
-}
+constexpr int flops_of_product = is_fma<Loop> ? 2
+        : is_f64<Loop>                        ? 2 * 16 * 8 * 4
+        : Loop == compute_loop::tf32_tensor   ? 2 * 16 * 8 * 8
+                                              : 2 * 16 * 8 * 16;
 
-/// 16x16 times 16x8, of TF32 16x8 times 8x8.
-template <compute_loop Loop>
+/// Of f64, and of the other types on tensor cores.
+struct factors {
+    double a[2], b;
+    uint32_t left[4], right[2];
+};
+
+/// A product of numbers, or of matrices: 16x16 times 16x8, of TF32 16x8 times 8x8.
+template <compute_loop Loop, typename Number, int count>
 __device__ __forceinline__ void multiply(
-        float (&sum)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-    if constexpr (Loop == compute_loop::tf32_tensor)
+        Number (&sum)[count], const factors &by) {
+    const auto &[a_f64, b_f64, a, b] = by;
+    if constexpr (is_fma<Loop>)
+        sum[0] = fma(sum[0], Number(0.5), Number(1));
+    else if constexpr (is_f64<Loop>)
+        multiply_f64_matrices(sum, a_f64, b_f64, sum);
+    else if constexpr (Loop == compute_loop::tf32_tensor)
         asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
                      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                      "{%0, %1, %2, %3};"
@@ -77,47 +81,27 @@ __device__ uint32_t factor_bits(uint32_t seed) {
 template <compute_loop Loop>
 __global__ void __launch_bounds__(threads)
         compute_kernel(int64_t rounds, double *never_written) {
-    double total = 0;
-    if constexpr (is_fma<Loop>) {
-        using number = std::conditional_t<is_f64<Loop>, double, float>;
-        number values[sums];
-        for (int i = 0; i < sums; ++i)
-            values[i] = static_cast<number>(threadIdx.x + i);
-#pragma unroll 16
-        for (int64_t round = 0; round < rounds; ++round)
+    using number = std::conditional_t<is_f64<Loop>, double, float>;
+    constexpr int of_sum = is_fma<Loop> ? 1 : 4;
+    constexpr int rounds_at_once = is_fma<Loop> ? 16 : 4;
+    number values[sums][of_sum] {};
+    // Not alike, or one would be computed for all.
+    for (int i = 0; i < sums && is_fma<Loop>; ++i)
+        values[i][0] = static_cast<number>(threadIdx.x + i);
+    factors by {{1.0 + 1e-3 * threadIdx.x, 1.5}, 1.0 + 1e-4 * threadIdx.x};
+    for (uint32_t i = 0; i < 4; ++i)
+        by.left[i] = factor_bits<Loop>(6 * threadIdx.x + i);
+    for (uint32_t i = 0; i < 2; ++i)
+        by.right[i] = factor_bits<Loop>(6 * threadIdx.x + 4 + i);
+#pragma unroll rounds_at_once
+    for (int64_t round = 0; round < rounds; ++round)
 #pragma unroll
-            for (int i = 0; i < sums; ++i)
-                values[i] = fma(values[i], number(0.5), number(1));
         for (int i = 0; i < sums; ++i)
-            total += static_cast<double>(values[i]);
-    } else if constexpr (is_f64<Loop>) {
-        double values[sums][4] {};
-        const double a[2] = {1.0 + 1e-3 * threadIdx.x, 1.5};
-        const double b = 1.0 + 1e-4 * threadIdx.x;
-#pragma unroll 4
-        for (int64_t round = 0; round < rounds; ++round)
-#pragma unroll
-            for (int i = 0; i < sums; ++i)
-                multiply_f64_matrices(values[i], a, b, values[i]);
-        for (int i = 0; i < sums; ++i)
-            total += values[i][0] + values[i][1] + values[i][2] + values[i][3];
-    } else {
-        float values[sums][4] {};
-        uint32_t a[4];
-        uint32_t b[2];
-        for (uint32_t i = 0; i < 4; ++i)
-            a[i] = factor_bits<Loop>(6 * threadIdx.x + i);
-        for (uint32_t i = 0; i < 2; ++i)
-            b[i] = factor_bits<Loop>(6 * threadIdx.x + 4 + i);
-#pragma unroll 4
-        for (int64_t round = 0; round < rounds; ++round)
-#pragma unroll
-            for (int i = 0; i < sums; ++i)
-                multiply<Loop>(values[i], a, b);
-        for (int i = 0; i < sums; ++i)
-            total += static_cast<double>(
-                    values[i][0] + values[i][1] + values[i][2] + values[i][3]);
-    }
+            multiply<Loop>(values[i], by);
+    number total = 0;
+    for (const auto &sum : values)
+        for (const number value : sum)
+            total += value;
     // Of positive numbers.
     if (total < 0) *never_written = total;
 }
@@ -132,7 +116,7 @@ double compute(const stream &s, int64_t rounds) {
             cuda_interop::get_native(s), rounds,
             static_cast<double *>(nullptr));
     const double of_block = is_fma<Loop> ? threads : threads / 32.0;
-    return flops_of_product<Loop>() * sums * static_cast<double>(rounds)
+    return flops_of_product<Loop> * sums * static_cast<double>(rounds)
             * of_block * blocks;
 }
 

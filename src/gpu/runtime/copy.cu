@@ -1,14 +1,5 @@
-// Strided copy with conversion: dst[i] = src[i] for all i below dims.
-//
-// Axes are ordered by the dst strides and merged where both tensors allow it
-// (copy_shape.cpp). Where src is contiguous along another axis than dst, a block moves a
-// tile through shared memory, so that both sides are read and written along their own
-// contiguous axis (tiles_kernel). In all other copies threads have elements that neighbour
-// each other in dst (elements_kernel).
-// Each element is read once, written once by one thread.
-//
-// Copies of one type move bits; a conversion goes through f64, which holds
-// every value of every type exactly, and is rounded once.
+// Strided copies with conversion (README.md): the launches of copy_kernels.cuh and
+// copy_tiles.cuh, which are cut in copy_shape.cpp.
 #include "gpu/runtime/copy.hpp"
 
 #include <type_traits>
@@ -104,6 +95,16 @@ void copy_into_zeros(const strided_copy &problem, const void *src, void *dst,
     if (start != 0 || !fill_gaps(of, elements))
         check(cudaMemsetAsync(dst, 0, bytes, stream), "cudaMemsetAsync");
     run(of, src, static_cast<std::byte *>(dst) + start, stream);
+}
+
+void write_zeros(
+        const strided_copy &problem, void *dst, const launch_stream &stream) {
+    const shape of = arrange(problem);
+    if (of.rank > 1 || of.dst_strides[0] != 1)
+        return run(zeros_in_place_of(of), nullptr, dst, stream);
+    const auto bytes
+            = static_cast<size_t>(of.count * detail::size_of(problem.dst_type));
+    check(cudaMemsetAsync(dst, 0, bytes, stream), "cudaMemsetAsync");
 }
 
 } // namespace gradnn::gpu

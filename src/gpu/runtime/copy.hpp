@@ -1,6 +1,7 @@
 // Copies a strided tensor in device memory into another layout and float type.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +26,22 @@ struct strided_copy {
     std::array<int64_t, 6> dst_strides {};
 };
 
+/// Of what both tensors have.
+template <typename View>
+strided_copy copy_of(const View &from, const View &to) {
+    strided_copy made;
+    made.src_type = from.type;
+    made.dst_type = to.type;
+    made.rank = static_cast<int>(to.dims.size());
+    made.dims.fill(1);
+    for (size_t axis = 0; axis < to.dims.size(); ++axis) {
+        made.dims[axis] = std::min(from.dims[axis], to.dims[axis]);
+        made.src_strides[axis] = from.strides[axis];
+        made.dst_strides[axis] = to.strides[axis];
+    }
+    return made;
+}
+
 /// Launches the copy (copy.cu): tiled through shared memory where the two
 /// contiguous axes differ (a transpose). Asynchronous; allocates nothing. The
 /// device must be the current one.
@@ -36,5 +53,9 @@ void copy(const strided_copy &problem, const void *src, void *dst,
 /// innermost axis (channels that are filled up).
 void copy_into_zeros(const strided_copy &problem, const void *src, void *dst,
         size_t start, size_t bytes, const launch_stream &stream);
+
+/// Zeros in place of what a copy of one type would write, and nothing in gaps between.
+void write_zeros(
+        const strided_copy &problem, void *dst, const launch_stream &stream);
 
 } // namespace gradnn::gpu

@@ -4,9 +4,9 @@
 
 #include <type_traits>
 
-#include "gpu/device/divider.hpp"
 #include "gpu/device/dtype.cuh"
 #include "gpu/device/early_start.cuh"
+#include "gpu/device/positions.cuh"
 #include "gpu/runtime/copy_shape.hpp"
 
 namespace gradnn::gpu::copies {
@@ -104,9 +104,7 @@ __global__ void __launch_bounds__(threads) elements_kernel(const void *src,
         const auto dst_stride = static_cast<Index>(of.dst_strides[axis]);
 #pragma unroll
         for (int i = 0; i < words; ++i) {
-            const Index next = by.quotient(rest[i]);
-            Index position = rest[i] - next * by.by;
-            rest[i] = next;
+            Index position = take(rest[i], by);
             if (axis == 0) {
                 position *= width;
                 copied[i] = min(copied[i],

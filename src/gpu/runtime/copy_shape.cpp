@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "gpu/device/rounding.hpp"
@@ -23,9 +24,7 @@ int part_of(int64_t size, int64_t most) {
 
 /// Rows of shared memory so that neighbouring rows begin in neighbouring banks.
 int pitch_of(int columns, size_t element_bytes) {
-    if (element_bytes != 2) return columns | 1;
-    return round_up(columns, 4) - 2 < columns ? round_up(columns, 4) + 2
-                                              : round_up(columns, 4) - 2;
+    return element_bytes == 2 ? round_up(columns + 2, 4) - 2 : columns | 1;
 }
 
 bool is_small(const shape &of) {
@@ -52,15 +51,21 @@ bool make_transposed(shape &of) {
     return true;
 }
 
-/// Two elements of 16 bits where dims and distances are even.
+/// Whether rows of so many elements along a contiguous axis begin and end at multiples of
+/// `width` elements.
+bool divides(int width, int64_t row, int contiguous, const shape &of,
+        const int64_t (&strides)[max_rank]) {
+    bool every = row % width == 0;
+    for (int axis = 0; axis < of.rank; ++axis)
+        every = every && (axis == contiguous || strides[axis] % width == 0);
+    return every;
+}
+
+/// Two elements of 16 bits where they can be.
 unit_widths widths_of(const shape &of) {
-    const auto even = [](int64_t value) { return value % 2 == 0; };
-    bool load = even(of.dims[1]);
-    bool store = of.dst_strides[0] == 1 && even(of.written);
-    for (int axis = 0; axis < of.rank; ++axis) {
-        load = load && (axis == 1 || even(of.src_strides[axis]));
-        store = store && (axis == 0 || even(of.dst_strides[axis]));
-    }
+    const bool load = divides(2, of.dims[1], 1, of, of.src_strides);
+    const bool store = of.dst_strides[0] == 1
+            && divides(2, of.written, 0, of, of.dst_strides);
     return {load ? 2 : 1, store ? 2 : 1};
 }
 
@@ -100,58 +105,44 @@ unit_widths words_of(
         const shape &of, size_t element_bytes, const alignments &aligned) {
     if (of.src_strides[0] != 1 || of.dst_strides[0] != 1) return {};
     const auto bytes = static_cast<int>(element_bytes);
-    const auto divides = [&](int width, int64_t row, int alignment,
-                                 const int64_t(&strides)[max_rank]) {
-        bool every = row % width == 0 && alignment >= width * bytes;
-        for (int axis = 1; axis < of.rank; ++axis)
-            every = every && strides[axis] % width == 0;
-        return every;
-    };
-    int width = std::min(4, 16 / bytes);
-    while (width > 1
-            && !divides(width, of.written, aligned.dst, of.dst_strides))
+    int width = std::max(1, std::min({4, 16 / bytes, aligned.dst / bytes}));
+    while (width > 1 && !divides(width, of.written, 0, of, of.dst_strides))
         width /= 2;
-    const bool load = divides(width, of.dims[0], aligned.src, of.src_strides);
+    const bool load = aligned.src >= width * bytes
+            && divides(width, of.dims[0], 0, of, of.src_strides);
     return {load ? width : 1, width};
 }
 
 } // namespace
 
 shape arrange(const strided_copy &problem) {
-    struct axis {
-        int64_t dim;
-        int64_t src_stride;
-        int64_t dst_stride;
-    };
-    std::array<axis, max_rank> axes {};
-    size_t rank = 0;
-    for (size_t i = 0; i < static_cast<size_t>(problem.rank); ++i) {
-        if (problem.dims[i] == 1) continue;
-        const axis next {problem.dims[i], problem.src_strides[i],
-                problem.dst_strides[i]};
-        size_t at = rank++;
-        for (; at > 0 && axes[at - 1].dst_stride > next.dst_stride; --at)
-            axes[at] = axes[at - 1];
-        axes[at] = next;
-    }
+    std::array<size_t, max_rank> axes {0, 1, 2, 3, 4, 5};
+    std::stable_sort(
+            axes.begin(), axes.begin() + problem.rank, [&](size_t a, size_t b) {
+                return problem.dst_strides[a] < problem.dst_strides[b];
+            });
     shape arranged;
     arranged.src_type = problem.src_type;
     arranged.dst_type = problem.dst_type;
-    for (size_t i = 0; i < rank; ++i) {
-        const axis &next = axes[i];
-        arranged.count *= next.dim;
+    for (const size_t axis :
+            std::span(axes).first(static_cast<size_t>(problem.rank))) {
+        const int64_t dim = problem.dims[axis];
+        const int64_t src_stride = problem.src_strides[axis];
+        const int64_t dst_stride = problem.dst_strides[axis];
+        if (dim == 1) continue;
+        arranged.count *= dim;
         const int last = arranged.rank - 1;
         if (last >= 0
-                && next.src_stride
+                && src_stride
                         == arranged.src_strides[last] * arranged.dims[last]
-                && next.dst_stride
+                && dst_stride
                         == arranged.dst_strides[last] * arranged.dims[last]) {
-            arranged.dims[last] *= next.dim;
+            arranged.dims[last] *= dim;
             continue;
         }
-        arranged.dims[arranged.rank] = next.dim;
-        arranged.src_strides[arranged.rank] = next.src_stride;
-        arranged.dst_strides[arranged.rank] = next.dst_stride;
+        arranged.dims[arranged.rank] = dim;
+        arranged.src_strides[arranged.rank] = src_stride;
+        arranged.dst_strides[arranged.rank] = dst_stride;
         ++arranged.rank;
     }
     if (arranged.rank == 0) {
@@ -175,6 +166,12 @@ bool fill_gaps(shape &of, int64_t elements) {
     of.written = row;
     of.count = elements;
     return true;
+}
+
+shape zeros_in_place_of(shape copied) {
+    copied.dims[0] = 0;
+    std::ranges::copy(copied.dst_strides, copied.src_strides);
+    return copied;
 }
 
 alignments alignments_of(const void *src, const void *dst) {

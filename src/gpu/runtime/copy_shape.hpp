@@ -46,6 +46,9 @@ shape arrange(const strided_copy &problem);
 /// written; false where they are not all between the rows of axis 0.
 bool fill_gaps(shape &of, int64_t elements);
 
+/// Zeros in all that would be written, and nothing of src.
+shape zeros_in_place_of(shape copied);
+
 /// Lines of a tile, which are numbered along axis 0 (rows) or 1 (columns), then along
 /// axis 2, shared out among the threads of a block: neighbouring threads have neighbouring
 /// words, of one element or two, of a line, and a thread has the same word of every

@@ -6,6 +6,7 @@
 
 #include "gpu/device/async_copy.cuh"
 #include "gpu/device/early_start.cuh"
+#include "gpu/device/positions.cuh"
 #include "gpu/runtime/copy_shape.hpp"
 
 namespace gradnn::gpu::copies {
@@ -23,10 +24,7 @@ __device__ inline tile_place find_tile(
     tile_place place;
     auto rest = static_cast<uint32_t>(number);
     for (int axis = 0; axis < of.rank; ++axis) {
-        const exact_divider &along = tiles.along[axis];
-        const uint32_t next = along.quotient(rest);
-        const auto position = static_cast<int64_t>(rest - next * along.by);
-        rest = next;
+        const int64_t position = take(rest, tiles.along[axis]);
         const int64_t at = axis < 3 ? position * tiles.dims[axis] : position;
         place.src += at * of.src_strides[axis];
         place.dst += at * of.dst_strides[axis];

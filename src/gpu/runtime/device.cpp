@@ -64,23 +64,14 @@ const count_answer &count_devices() {
 device_properties read_properties(int device) {
     cudaDeviceProp read {};
     check(cudaGetDeviceProperties(&read, device), "cudaGetDeviceProperties");
-    device_properties known;
-    known.name = read.name;
-    known.memory_bytes = read.totalGlobalMem;
-    known.major = read.major;
-    known.minor = read.minor;
-    known.multiprocessors = read.multiProcessorCount;
-    known.l2_bytes = static_cast<size_t>(read.l2CacheSize);
-    known.block_shared_bytes = read.sharedMemPerBlockOptin;
-    known.memory_pools = read.memoryPoolsSupported != 0;
-    known.sm.registers = read.regsPerMultiprocessor;
-    known.sm.shared_bytes
-            = static_cast<int64_t>(read.sharedMemPerMultiprocessor);
-    known.sm.reserved_bytes
-            = static_cast<int64_t>(read.reservedSharedMemPerBlock);
-    known.sm.threads = read.maxThreadsPerMultiProcessor;
-    known.sm.blocks = read.maxBlocksPerMultiProcessor;
-    return known;
+    return {{read.multiProcessorCount,
+                    static_cast<int>(read.sharedMemPerBlockOptin),
+                    static_cast<int>(read.sharedMemPerMultiprocessor),
+                    read.regsPerMultiprocessor,
+                    read.maxThreadsPerMultiProcessor},
+            read.name, read.totalGlobalMem, read.major, read.minor,
+            static_cast<size_t>(read.l2CacheSize),
+            read.memoryPoolsSupported != 0};
 }
 
 } // namespace
@@ -109,13 +100,6 @@ const device_properties &properties_of(int device) {
     auto &entry = known[static_cast<size_t>(device)];
     if (!entry) entry = read_properties(device);
     return *entry;
-}
-
-gpu_facts facts_of(const device_properties &device) {
-    return {device.multiprocessors, static_cast<int>(device.block_shared_bytes),
-            static_cast<int>(device.sm.shared_bytes),
-            static_cast<int>(device.sm.registers),
-            static_cast<int>(device.sm.threads)};
 }
 
 cudaStream_t new_stream() {

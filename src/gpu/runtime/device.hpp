@@ -48,20 +48,13 @@ struct allocation_guard : device_guard, capture_mode_guard {
     explicit allocation_guard(int device) : device_guard(device) {}
 };
 
-/// What kernels ask of a device.
-struct device_properties {
+struct device_properties : gpu_facts {
     std::string name;
-    size_t memory_bytes = 0;
-    int major = 0; ///< of the compute capability
-    int minor = 0;
-    int multiprocessors = 0;
-    size_t l2_bytes = 0;
-    size_t block_shared_bytes = 0; ///< that a block may ask for
-    bool memory_pools = false;
-    multiprocessor sm; ///< any of them: they are alike
+    size_t memory_bytes;
+    int major, minor; ///< of the compute capability
+    size_t l2_bytes;
+    bool memory_pools;
 };
-
-gpu_facts facts_of(const device_properties &);
 
 /// Devices that CUDA sees; 0 without a driver or a GPU. Never throws. Asked
 /// once.

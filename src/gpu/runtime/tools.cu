@@ -11,24 +11,20 @@ namespace gradnn::gpu {
 
 namespace {
 
+int device_index(const engine &e) {
+    return static_cast<int>(e.get_index());
+}
 int device_index(const stream &s) {
-    return static_cast<int>(s.get_engine().get_index());
+    return device_index(s.get_engine());
 }
 
 /// With all that was submitted to the device done before, and the work itself after.
 template <typename Work>
-void run_alone(size_t device, const Work &work) {
-    const device_guard current(static_cast<int>(device));
+void run_alone(const engine &e, const Work &work) {
+    const device_guard current(device_index(e));
     check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     work();
     check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-}
-
-void copy_blocking(size_t device, void *to, const void *from, size_t bytes) {
-    if (bytes == 0) return;
-    run_alone(device, [&] {
-        check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "cudaMemcpy");
-    });
 }
 
 __global__ void nothing_kernel() {}
@@ -49,32 +45,23 @@ void pause(cudaStream_t stream, size_t partitions) {
 }
 
 size_t available_memory(const engine &e) {
-    const device_guard current(static_cast<int>(e.get_index()));
+    const device_guard current(device_index(e));
     size_t available = 0;
     size_t all = 0;
     check(cudaMemGetInfo(&available, &all), "cudaMemGetInfo");
     return available;
 }
 
-memory_block::memory_block(const engine &e, size_t bytes)
-    : device_(e.get_index()), size_(bytes) {
-    auto owner
-            = std::make_shared<device_buffer>(static_cast<int>(device_), bytes);
-    data_ = std::shared_ptr<void>(owner, owner->data());
+void fill_blocking(const engine &e, void *to, int byte, size_t bytes) {
+    if (bytes == 0) return;
+    run_alone(e, [&] { check(cudaMemset(to, byte, bytes), "cudaMemset"); });
 }
 
-void memory_block::fill(int byte) {
-    if (size_ == 0) return;
-    run_alone(device_,
-            [&] { check(cudaMemset(data(), byte, size_), "cudaMemset"); });
-}
-
-void memory_block::write(size_t offset, const void *from, size_t bytes) {
-    copy_blocking(device_, data() + offset, from, bytes);
-}
-
-void memory_block::read(size_t offset, void *to, size_t bytes) const {
-    copy_blocking(device_, to, data() + offset, bytes);
+void copy_blocking(const engine &e, void *to, const void *from, size_t bytes) {
+    if (bytes == 0) return;
+    run_alone(e, [&] {
+        check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "cudaMemcpy");
+    });
 }
 
 void copy_on(const stream &s, void *to, const void *from, size_t bytes) {
@@ -95,10 +82,7 @@ void pause_on(const stream &s, size_t partitions) {
 }
 
 struct recorded_work::state {
-    explicit state(const stream &s)
-        : queue(s),
-          native(cuda_interop::get_native(s)),
-          device(device_index(s)) {}
+    explicit state(const stream &s) : queue(s) {}
     state(const state &) = delete;
     state &operator=(const state &) = delete;
     ~state() {
@@ -107,8 +91,6 @@ struct recorded_work::state {
     }
 
     const stream queue;
-    const cudaStream_t native;
-    const int device;
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t executable = nullptr;
     size_t nodes = 0;
@@ -116,8 +98,9 @@ struct recorded_work::state {
 
 recorded_work::recorded_work(const stream &s, const std::function<void()> &work)
     : state_(std::make_shared<state>(s)) {
-    auto &[queue, native, device, graph, executable, nodes] = *state_;
-    const device_guard current(device);
+    auto &[queue, graph, executable, nodes] = *state_;
+    const cudaStream_t native = cuda_interop::get_native(queue);
+    const device_guard current(device_index(queue));
     check(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal),
             "cudaStreamBeginCapture");
     try {
@@ -136,8 +119,9 @@ size_t recorded_work::launches() const {
 }
 
 void recorded_work::submit() const {
-    const device_guard current(state_->device);
-    check(cudaGraphLaunch(state_->executable, state_->native),
+    const device_guard current(device_index(state_->queue));
+    check(cudaGraphLaunch(
+                  state_->executable, cuda_interop::get_native(state_->queue)),
             "cudaGraphLaunch");
 }
 

@@ -1,6 +1,6 @@
-// What the gradnn program needs of a GPU besides the library: memory for its
-// tensors, times and limits. Includes nothing of CUDA; a CPU-only build has these
-// functions too (absent.cpp), and makes no engine to call them with.
+// What the gradnn program needs of a GPU besides the library: what its tensors hold,
+// times and limits. Includes nothing of CUDA; a CPU-only build has these functions too
+// (absent.cpp), and makes no engine to call them with.
 #pragma once
 
 #include <cstddef>
@@ -15,26 +15,10 @@ namespace gradnn::gpu {
 /// Bytes of the memory of a GPU that nobody has taken.
 size_t available_memory(const engine &e);
 
-/// A block of a GPU's memory. Throws error out_of_memory.
-class memory_block {
-public:
-    memory_block(const engine &e, size_t bytes);
-    memory_block(memory_block &&) noexcept = default;
-    memory_block &operator=(memory_block &&) noexcept = default;
-
-    std::byte *data() const { return static_cast<std::byte *>(data_.get()); }
-    size_t size() const { return size_; }
-
-    /// All blocking, and after everything that was submitted to the GPU.
-    void fill(int byte);
-    void write(size_t offset, const void *from, size_t bytes);
-    void read(size_t offset, void *to, size_t bytes) const;
-
-private:
-    size_t device_;
-    size_t size_;
-    std::shared_ptr<void> data_;
-};
+/// Fills memory of a GPU; copies from it or to it, or both. Blocking, and after everything
+/// that was submitted to the GPU.
+void fill_blocking(const engine &e, void *to, int byte, size_t bytes);
+void copy_blocking(const engine &e, void *to, const void *from, size_t bytes);
 
 /// Submits a copy within the memory of the stream's GPU.
 void copy_on(const stream &s, void *to, const void *from, size_t bytes);

@@ -1,19 +1,16 @@
-// The host's side of convolution.gpu_col2im: how a problem is cut, into how many images at
-// a time, the tiles of their product, and which products a position of src meets
-// (cut.cpp); the launch that adds them (sum.cu).
+// How convolution.gpu_col2im is cut: into how many images at a time, the tiles of their
+// product, and which products a position of src meets. Plain host arithmetic (cut.cpp).
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "gpu/convolution/col2im/shape.hpp"
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
+#include "gpu/device/divider.hpp"
 #include "gpu/runtime/device.hpp"
 #include "kernel/kernel.hpp"
 
@@ -78,21 +75,16 @@ public:
         const int64_t shifted = x + pad_;
         if (shifted < 0 || shifted % divisor_ != 0) return {};
         const int64_t u = shifted / divisor_;
-        axis_taps taps;
-        taps.first
-                = u % step * inverse_ % step; // the least that leaves no rest
-        if (taps.first * back > u) return {};
-        taps.position = (u - taps.first * back) / step;
-        if (taps.position >= dst) {
-            const int64_t skipped = (taps.position - dst) / back + 1;
-            taps.first += skipped * step;
-            taps.position -= skipped * back;
-        }
-        if (taps.first >= window || taps.position < 0) return {};
-        taps.count = std::min((window - 1 - taps.first) / step,
-                             taps.position / back)
-                + 1;
-        return taps;
+        // The least that leaves no rest. Beyond dst taps are skipped.
+        const int64_t first = u % step * inverse_ % step;
+        const int64_t position = floor_div(u - first * back, step);
+        const int64_t skipped
+                = position < dst ? 0 : (position - dst) / back + 1;
+        const int64_t count = std::min(floor_div(window - 1 - first, step),
+                                      floor_div(position, back))
+                + 1 - skipped;
+        if (count <= 0) return {};
+        return {first + skipped * step, position - skipped * back, count};
     }
 
     int64_t src, dst, window;
@@ -103,6 +95,35 @@ private:
     int64_t divisor_ = 1;
     int64_t inverse_ = 0;
 };
+
+/// The products of a position along an axis: where the first one lies, in elements from
+/// the begin of an image, with those along the other axes to be added.
+struct product_taps {
+    int32_t offset = 0;
+    int32_t count = 0;
+};
+
+/// Threads have one to four channels of a position each: as many as divide all.
+struct problem_shape {
+    int channels = 1;
+    int32_t next
+            [3] {}; ///< from a tap to the next one along D, H, W, in elements
+    int table[3] {}; ///< where the axis' positions begin among all product_taps
+    int64_t image = 0; ///< products of an image
+    int64_t threads_of_image = 0;
+    exact_divider groups; ///< of channels
+    exact_divider src[3];
+    int64_t strides[5] {}; ///< of diff_src: N, C, D, H, W
+};
+
+/// Channels that a thread has.
+constexpr int held_channels(int64_t channels, int64_t sum_bytes) {
+    if (channels == 3) return 3;
+    auto held = static_cast<int>(16 / sum_bytes);
+    while (channels % held != 0)
+        held /= 2;
+    return held;
+}
 
 /// Whether the sums are written where the caller's tensor is: channels last, or so few
 /// that a thread has all of a position.
@@ -117,13 +138,5 @@ problem_shape shape_of(const detail::convolution_problem &problem,
 /// Nothing, and the reason, for what the kernel does not take.
 std::optional<work_cut> cut_of(const detail::convolution_problem &problem,
         const detail::compile_options &options, std::string &refusal);
-
-/// diff_src of so many images, in its type, from the products in the type of its sums:
-/// of each position of dst the window's positions one after the other, channels within.
-using products_sum = std::function<void(int64_t images, const void *products,
-        void *diff_src, const launch_stream &)>;
-/// `taps` are those of the shape.
-products_sum sum_of_products(detail::data_type type, const problem_shape &shape,
-        const std::shared_ptr<const device_buffer> &taps);
 
 } // namespace gradnn::gpu::col2im

@@ -6,7 +6,7 @@
 // caches. Each product is in one sum at most.
 #pragma once
 
-#include "gpu/convolution/col2im/shape.hpp"
+#include "gpu/convolution/col2im/cut.hpp"
 #include "gpu/device/dtype.cuh"
 #include "gpu/device/early_start.cuh"
 #include "gpu/device/positions.cuh"

@@ -1,12 +1,5 @@
-// Convolution, all directions, straight from the definition: the kernel that
-// takes everything.
-//
-// forward:          dst[n,o,y] = sum i,k of src[n,i,z] * weights[o,i,k]
-// backward_data:    src[n,i,z] = sum o,k of dst[n,o,y] * weights[o,i,k]
-// backward_weights: weights[o,i,k] = sum n,y of src[n,i,z] * dst[n,o,y]
-// where z = y * stride - pad + k * dilation on every axis and lies inside src.
-//
-// README.md says what threads and blocks have of them, and how they add.
+// Convolution, all directions, straight from the definition (../README.md): the kernel that
+// takes everything. README.md says what threads and blocks have, and how they add.
 #include <algorithm>
 #include <cstdint>
 #include <memory>

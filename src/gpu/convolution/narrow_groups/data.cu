@@ -1,17 +1,11 @@
-// Groups of few channels, forward and gradient of src.
-//
-//     written[n,o,x] = sum over i, k of
-//                      weights[o,i,k] * read[n,i,position(x,k)]
+// Groups of few channels, forward and gradient of src (README.md).
 //
 // A first launch writes the weights to the workspace as f32 (of f64 as they
 // are), in the order in which threads take them: [tile of units][taps of the
 // first two axes][chunk of 4 channels read][tap along the last axis][channel
-// read][unit][channel written]. Then a thread has 4 channels of written (a
-// unit) and 8 neighbouring positions, along W of NXC, along H of planes; of
-// gradients of src with strides, those of one phase. For each tap of the other
-// two axes, and each chunk, it loads what three taps meet once, and multiplies.
-// Neighbouring threads of NXC have neighbouring units, and read the weights
-// side by side; of planes neighbouring columns, and one address of the weights.
+// read][unit][channel written]. Of gradients of src with strides a thread has
+// positions of one phase. Threads of NXC read the weights side by side, those of
+// planes one address of them.
 //
 // Reads of NXC are 4 channels by one access, of f64 by two. Taps of the first
 // two axes that are outside are skipped, positions outside on the last are

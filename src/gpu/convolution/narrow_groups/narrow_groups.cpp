@@ -1,11 +1,6 @@
 // Convolution with groups of few channels in and out, all directions: which problems, and
 // the plan. README.md says what is taken where it lies, what by copies, and how channels
 // make chunks of 4.
-//
-// Workspace: the copies; the weights in the order of the threads and the type
-// of sums; of backward_weights partial sums, as many for each weight as it
-// takes to fill the device once and to keep chains of f32 sums to about 1024
-// terms.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -54,38 +49,22 @@ detail::weights_view with_groups(const tensor_view &tensor, int64_t groups) {
                     strides[3], strides[4]}};
 }
 
-/// Of the caller's tensor, which the kernel sees as `seen`.
-template <typename View>
-convolution_operand operand_of(
-        const View &callers, const View &seen, bool is_output) {
+/// Of the caller's tensor, which the kernel sees as `seen`, where it may have more
+/// channels, of zeros.
+convolution_operand operand_of(const detail::weights_view &callers,
+        const detail::weights_view &seen, bool is_output) {
+    const bool filled = callers.dims != seen.dims;
     convolution_operand operand;
-    operand.staged = callers.strides != seen.strides;
-    strided_copy &copy = operand.copy;
-    copy.src_type = copy.dst_type = callers.type;
-    copy.rank = static_cast<int>(callers.dims.size());
-    copy.dims.fill(1);
+    operand.staged = filled || callers.strides != seen.strides;
+    operand.zero_first = filled && !is_output;
+    operand.copy = is_output ? copy_of(seen, callers) : copy_of(callers, seen);
     int64_t last = 0;
-    for (size_t axis = 0; axis < callers.dims.size(); ++axis) {
-        last += (callers.dims[axis] - 1) * seen.strides[axis];
+    for (size_t axis = 0; axis < seen.dims.size(); ++axis) {
+        last += (seen.dims[axis] - 1) * seen.strides[axis];
         // Where all positions are one, that one is copied.
-        if (seen.strides[axis] == 0) continue;
-        copy.dims[axis] = callers.dims[axis];
-        copy.src_strides[axis] = (is_output ? seen : callers).strides[axis];
-        copy.dst_strides[axis] = (is_output ? callers : seen).strides[axis];
+        if (seen.strides[axis] == 0) operand.copy.dims[axis] = 1;
     }
-    operand.bytes = static_cast<size_t>((last + 1) * size_of(callers.type));
-    return operand;
-}
-
-/// A copy in dense NXC, the groups' channels filled up with zeros to chunks.
-convolution_operand filled_operand(const tensor_view &callers,
-        const tensor_view &filled, int64_t groups, bool is_output) {
-    convolution_operand operand = operand_of(with_groups(callers, groups),
-            with_groups(filled, groups), is_output);
-    operand.staged = true;
-    operand.zero_first = !is_output;
-    operand.bytes = static_cast<size_t>(
-            filled.dims[0] * filled.strides[0] * size_of(filled.type));
+    operand.bytes = static_cast<size_t>((last + 1) * size_of(seen.type));
     return operand;
 }
 
@@ -206,8 +185,7 @@ problem_shape shape_of(const convolution_problem &problem, bool planes) {
 }
 
 weights_parts cut(const convolution_problem &problem,
-        const problem_shape &shape, int64_t items,
-        const device_properties &device) {
+        const problem_shape &shape, int64_t items, const gpu_facts &device) {
     weights_parts parts;
     const bool f64 = problem.src.type == data_type::f64;
     const window_axis &along = shape.axes[2];
@@ -230,7 +208,7 @@ weights_parts cut(const convolution_problem &problem,
     const int64_t runs = ceil_div(items, 32 / shape.lanes);
     // Not a block more than there is place for.
     const int64_t resident = f64
-            ? device.sm.blocks_held(32 * parts.block_jobs, f64_registers, 0)
+            ? device.registers / (32 * parts.block_jobs * f64_registers)
             : weights_blocks(size_of(problem.src.type));
     const int64_t fill = fill_of(device.multiprocessors * resident,
             int64_t {parts.job_blocks} * shape.unit_tiles);
@@ -322,16 +300,14 @@ plan_or_refusal make(
     convolution_problem seen = problem;
     const auto data_operand = [&](tensor_view &tensor, bool is_output) {
         const tensor_view callers = tensor;
-        const int64_t channels = callers.dims[1] / groups;
-        const int64_t filled = round_up(channels, chunk_channels);
-        if (!planes && channels != filled) {
-            tensor.dims[1] = groups * filled;
-            tensor = dense_channels_last(tensor);
-            return filled_operand(callers, tensor, groups, is_output);
+        if (!planes) {
+            tensor.dims[1] = groups
+                    * round_up(callers.dims[1] / groups, chunk_channels);
+            if (tensor.dims != callers.dims || !reads_channels_last(callers))
+                tensor = dense_channels_last(tensor);
         }
-        if (!planes && !reads_channels_last(tensor))
-            tensor = dense_channels_last(tensor);
-        return operand_of(callers, tensor, is_output);
+        return operand_of(with_groups(callers, groups),
+                with_groups(tensor, groups), is_output);
     };
     const std::array<convolution_operand, 3> operands {
             data_operand(seen.src, output == 0),

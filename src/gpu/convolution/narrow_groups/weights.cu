@@ -1,17 +1,6 @@
-// Groups of few channels, gradient of the weights.
-//
-//     diff_weights[o,i,k] = sum over n, y of dst[n,o,y]
-//                           * src[n,i,y*stride-pad+k*dilation]
-//
-// A thread has four channels of dst and four of src of one group (a unit), a
-// tap of the first two axes and one or three along the last one (a job), whose
-// sums stay in registers. It goes over runs of 8 neighbouring positions of dst,
-// along W of NXC, along H of planes: it loads them, and of src each position
-// that they meet, once. Neighbouring threads of NXC have neighbouring units, of
-// planes neighbouring columns; the warps of a block have jobs of the same runs,
-// which they find in L1. In the end a warp adds up its threads of one unit, and
-// writes one partial sum for each of its weights; a second launch adds those
-// up, in f64.
+// Groups of few channels, gradient of the weights (README.md). A unit: four channels of
+// dst and four of src of one group. A job: a tap of the first two axes and one or three
+// along the last one.
 //
 // Taps of the first two axes that are outside are skipped, positions outside on
 // the last are zeros; what comes out infinite or NaN is taken again by the

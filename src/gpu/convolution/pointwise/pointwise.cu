@@ -21,20 +21,26 @@ namespace {
 
 using detail::data_type;
 
-/// Calls body.template operator()<Type, planes, number>().
-template <int... numbers, typename Body>
-void with_kernel(data_type type, bool planes, int number, const Body &body) {
-    with_half_precision_type(type, [&]<typename Type>() {
-        with_chosen(
-                [&]<int of_planes, int chosen>() {
-                    body.template operator()<Type, of_planes != 0, chosen>();
-                },
-                one_of<0, 1> {planes ? 1 : 0}, one_of<numbers...> {number});
-    });
-}
-
 /// Data: read, weights, written. Weights: first, second, partial sums.
 using any_kernel = void(const void *, const void *, void *, problem_shape);
+
+/// For products of one of these numbers.
+template <bool of_weights, int... numbers>
+any_kernel *kernel_of(data_type type, const problem_shape &shape) {
+    return with_half_precision_type(type, [&]<typename Type>() {
+        return with_chosen(
+                [&]<int planes, int products>() {
+                    if constexpr (of_weights)
+                        return reinterpret_cast<any_kernel *>(
+                                weights_kernel<Type, planes != 0, products>);
+                    else
+                        return reinterpret_cast<any_kernel *>(
+                                data_kernel<Type, planes != 0, products>);
+                },
+                one_of<0, 1> {shape.planes ? 1 : 0},
+                one_of<numbers...> {products_of(shape)});
+    });
+}
 
 } // namespace
 
@@ -56,37 +62,25 @@ plan_or_refusal make(
                         .c_str(),
                 problem);
     const allocation_guard current(device);
-    any_kernel *kernel = nullptr;
-    // Blocks that the device holds.
-    const auto choose = [&](auto *chosen) {
-        kernel = reinterpret_cast<any_kernel *>(chosen);
-        allow_shared_bytes(chosen, static_cast<size_t>(most));
-        int held = 0;
-        check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-                      &held, chosen, 32 * warps, static_cast<size_t>(bytes)),
-                "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-        return int64_t {std::max(held, 1)} * properties.multiprocessors;
-    };
-    int64_t blocks = 1;
+    any_kernel *const kernel = of_weights
+            ? kernel_of<true, 1, 2, 4>(problem.src.type, *shape)
+            : kernel_of<false, 1, 2, 4, 8, 16>(problem.src.type, *shape);
+    allow_shared_bytes(kernel, static_cast<size_t>(most));
+    int resident = 0;
+    check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+                  &resident, kernel, 32 * warps, static_cast<size_t>(bytes)),
+            "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+    const int64_t held
+            = int64_t {std::max(resident, 1)} * properties.multiprocessors;
+    const int64_t blocks = of_weights
+            ? parts_of(*shape, held)
+            : std::min(held, ceil_div(shape->tiles, int64_t {warps}));
     size_t partial_bytes = 0;
     launcher add_parts;
     if (of_weights) {
-        with_kernel<1, 2, 4>(problem.src.type, shape->planes,
-                products_of(*shape),
-                [&]<typename Type, bool planes, int row_tiles>() {
-                    blocks = parts_of(*shape,
-                            choose(weights_kernel<Type, planes, row_tiles>));
-                });
         partial_bytes = partial_weights_bytes(problem, blocks);
         add_parts = weights_sum_launcher(
                 "convolution.gpu_pointwise (parts)", problem, blocks, false);
-    } else {
-        with_kernel<1, 2, 4, 8, 16>(problem.src.type, shape->planes,
-                products_of(*shape),
-                [&]<typename Type, bool planes, int steps>() {
-                    blocks = std::min(choose(data_kernel<Type, planes, steps>),
-                            ceil_div(shape->tiles, int64_t {warps}));
-                });
     }
     const auto launches = [=, of = *shape](const tensor_pointers &at,
                                   const launch_stream &stream) {

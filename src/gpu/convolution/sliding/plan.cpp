@@ -175,7 +175,7 @@ plan_or_refusal make_fused(const detail::fused_convolution &whole,
                 "setting `specialise` is off");
     std::string refusal;
     const auto device = static_cast<int>(options.device);
-    const gpu_facts gpu = facts_of(properties_of(device));
+    const gpu_facts &gpu = properties_of(device);
     const bool bulk_copies = can_start_early(device);
     const bool of_weights = is_of_weights(problem);
     const auto bytes = static_cast<int>(detail::size_of(problem.src.type));

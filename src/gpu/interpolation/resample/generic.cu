@@ -43,12 +43,12 @@ void launch_generic(const char *name, const problem_specification &p,
         void *written, const fused_places &others) {
     const auto launch_by = [&]<element type, int vector>() {
         using stored = jit::stored_of<type>;
-        const device_properties &device = properties_of(stream.device);
+        const gpu_facts &device = properties_of(stream.device);
         problem_specification ordered = p;
         auto tables = tables_at<jit::sum_of<type>>(map, others);
         order_by_sums(ordered, tables);
         const generic_cut c = generic_cut_of(
-                p, vector, threads, device.multiprocessors * device.sm.threads);
+                p, vector, threads, device.multiprocessors * device.threads);
         launch_early(name, generic_kernel<type, vector>,
                 std::min<int64_t>(c.blocks, 1 << 20), threads, 0, stream,
                 static_cast<const stored *>(read),

@@ -52,14 +52,15 @@ struct variant {
         if (p.prologue != fused_op::none) others.prologue = bytes_from(0);
         for (int e = 0; e < epilogues_of(p); ++e)
             others.epilogue[e] = bytes_from(1);
-        // Pointers, whatever the sums.
-        static_assert(sizeof(tables<float>) == sizeof(tables<double>));
-        const auto found = tables_at<float>(*map, others);
         const void *const read = args[0];
         if (!kernel)
             launch_generic(name, p, *map, stream, read, args[1], others);
+        else if (p.type == element::f64)
+            (*kernel)(name, stream, read, args[1],
+                    tables_at<double>(*map, others));
         else
-            (*kernel)(name, stream, read, args[1], found);
+            (*kernel)(name, stream, read, args[1],
+                    tables_at<float>(*map, others));
     }
 };
 
@@ -70,7 +71,7 @@ struct variants {
     std::vector<mapped_problem> forms;
     std::vector<std::shared_ptr<const device_tables>> maps = {};
     std::vector<choice> choices = {};
-    gpu_facts gpu = facts_of(properties_of(static_cast<int>(options.device)));
+    gpu_facts gpu = properties_of(static_cast<int>(options.device));
 
     void choose(int alignment) {
         for (mapped_problem &each : forms)

@@ -1,21 +1,23 @@
 // Gradient of src as a product of matrices and a sum of its results (col2im): the plan. The
 // product is an implicit GEMM's tile (../implicit_gemm/), of some images at a time (cut.cpp),
-// the sum a launch of its own (sum.cu). README.md has the formulas.
+// the sum a launch of its own (sum_kernel.cuh). README.md has the formulas.
 #include <algorithm>
 #include <memory>
 #include <vector>
 
 #include "base/text.hpp"
 #include "gpu/convolution/col2im/cut.hpp"
+#include "gpu/convolution/col2im/sum_kernel.cuh"
 #include "gpu/convolution/makers.hpp"
+#include "gpu/device/constants.hpp"
 #include "gpu/runtime/launch.hpp"
+#include "gpu/runtime/with_type.hpp"
 #include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::col2im {
 
 namespace {
 
-using detail::data_type;
 using detail::text;
 using implicit_gemm::dense_problem;
 using implicit_gemm::tile_choice;
@@ -29,6 +31,31 @@ struct portion {
     implicit_gemm::tile_launcher multiply; ///< empty where CUTLASS refuses
     size_t bytes; ///< of the products and their partial sums
 };
+
+/// Of each portion the products, then diff_src of these.
+template <typename Type, int held>
+staged_launches launches_of(const std::vector<portion> &portions,
+        const problem_shape &shape,
+        const std::shared_ptr<const device_buffer> &taps) {
+    return [=](const operand_data &data, std::byte *own,
+                   const launch_stream &stream) {
+        auto *diff_src = static_cast<Type *>(data[0]);
+        const auto *diff_dst = static_cast<const Type *>(data[2]);
+        for (const portion &each : portions) {
+            const int64_t threads = each.product.n * shape.threads_of_image;
+            for (int64_t i = 0; i < each.times; ++i) {
+                each.multiply(diff_dst, data[1], own,
+                        own + products_bytes(each.product), stream);
+                launch_early(name, add_products_kernel<Type, held>,
+                        ceil_div(threads, block), block, 0, stream, shape,
+                        taps->as<product_taps>(), threads,
+                        reinterpret_cast<const sum_of<Type> *>(own), diff_src);
+                diff_src += each.product.n * shape.strides[0];
+                diff_dst += each.product.src_elements();
+            }
+        }
+    };
+}
 
 } // namespace
 
@@ -67,25 +94,21 @@ plan_or_refusal make(
             writes_in_place(problem.src) ? problem.src
                                          : dense_channels_last(problem.src),
             taps);
-    const data_type type = problem.src.type;
-    const auto add_products = sum_of_products(type, shape,
-            std::make_shared<const device_buffer>(upload(device, taps)));
-    const int64_t element = detail::size_of(type);
-    const int64_t src_bytes = shape.strides[0] * element; // of an image
-    const int64_t dst_bytes = cut->product_of(1).src_elements() * element;
-    const auto launches = [=](const operand_data &data, std::byte *own,
-                                  const launch_stream &stream) {
-        auto *diff_src = static_cast<std::byte *>(data[0]);
-        const auto *diff_dst = static_cast<const std::byte *>(data[2]);
-        for (const portion &each : portions)
-            for (int64_t i = 0; i < each.times; ++i) {
-                each.multiply(diff_dst, data[1], own,
-                        own + products_bytes(each.product), stream);
-                add_products(each.product.n, own, diff_src, stream);
-                diff_src += each.product.n * src_bytes;
-                diff_dst += each.product.n * dst_bytes;
-            }
-    };
+    const auto table
+            = std::make_shared<const device_buffer>(upload(device, taps));
+    const auto launches = with_float_type(
+            problem.src.type, [&]<typename Type>() -> staged_launches {
+                constexpr int64_t sum_bytes = sizeof(sum_of<Type>);
+                return with_chosen(
+                        [&]<int held>() {
+                            return launches_of<Type, held>(
+                                    portions, shape, table);
+                        },
+                        one_of < 1, 3, 2,
+                        sum_bytes == 4 ? 4
+                                       : 2 > {held_channels(
+                                                 shape.channels, sum_bytes)});
+            });
     const int64_t all = ceil_div(images, cut->images);
     return std::make_unique<staged_convolution>(cut->mapping.operands, 0, bytes,
             launches, "CUTLASS",
