@@ -28,17 +28,6 @@ inline fused_op fused_op_of(detail::elementwise_kind kind) {
 inline std::string numbered(const char *type, auto value) {
     return detail::text(type, '(', static_cast<int>(value), ')');
 }
-inline std::string_view truth(bool value) {
-    return value ? "true" : "false";
-}
-template <typename Values, typename Text>
-std::string list_of(const Values &values, size_t count, const Text &one) {
-    std::string list = "{";
-    for (size_t i = 0; i < count; ++i)
-        list += (i == 0 ? "" : ", ") + one(values[i]);
-    return list + "}";
-}
-
 inline std::string value_text(std::string value) {
     return value;
 }
@@ -62,7 +51,10 @@ inline std::string value_text(fused_op value) {
 }
 template <typename Values>
 std::string list_of(const Values &values, size_t count) {
-    return list_of(values, count, [](auto value) { return value_text(value); });
+    std::string list = "{";
+    for (size_t i = 0; i < count; ++i)
+        list += (i == 0 ? "" : ", ") + value_text(values[i]);
+    return list + "}";
 }
 template <typename Value, size_t count>
 std::string value_text(const Value (&values)[count]) {
@@ -91,11 +83,6 @@ inline std::string header_of(std::string_view included, std::string_view of,
     return detail::text("#include \"", included,
             "\"\nnamespace gradnn::gpu::", of, " {\nconstexpr ", type,
             " specification ", value, ";\n}\n");
-}
-
-inline std::string epilogue_text(const fused_op (&ops)[2]) {
-    return list_of(
-            ops, 2, [](fused_op op) { return numbered("jit::fused_op", op); });
 }
 
 } // namespace gradnn::gpu::jit

@@ -135,28 +135,22 @@ std::vector<double> time(std::span<const detail::plan *const> plans,
 
 constexpr detail::plan_timer plans_timer {device_name, time};
 
-size_t fastest_of(std::span<const detail::plan *const> plans,
-        std::span<const size_t> argument_bytes,
-        const detail::compile_options &options) {
-    if (plans.size() < 2) return 0;
-    try {
-        const std::vector<double> times = time(plans, argument_bytes, options);
-        return static_cast<size_t>(
-                std::min_element(times.begin(), times.end()) - times.begin());
-    } catch (const error &failure) {
-        if (failure.status != status::out_of_memory) throw;
-        return 0;
-    }
-}
-
 std::unique_ptr<detail::plan> fastest_of(
         std::vector<std::unique_ptr<detail::plan>> plans,
         std::span<const size_t> argument_bytes,
         const detail::compile_options &options) {
+    if (plans.size() == 1) return std::move(plans.front());
     std::vector<const detail::plan *> timed;
     for (const auto &each : plans)
         timed.push_back(each.get());
-    return std::move(plans[fastest_of(timed, argument_bytes, options)]);
+    std::ptrdiff_t best = 0;
+    try {
+        const std::vector<double> times = time(timed, argument_bytes, options);
+        best = std::ranges::min_element(times) - times.begin();
+    } catch (const error &failure) {
+        if (failure.status != status::out_of_memory) throw;
+    }
+    return std::move(plans[static_cast<size_t>(best)]);
 }
 
 } // namespace gradnn::gpu

@@ -13,11 +13,8 @@ namespace gradnn::gpu {
 /// Of the GPU's kernel lists.
 extern const detail::plan_timer plans_timer;
 
-/// The number of the fastest of the ways that one row has for a problem: 0, without
-/// measuring, where there is one, and where there is no memory to measure.
-size_t fastest_of(std::span<const detail::plan *const> plans,
-        std::span<const size_t> argument_bytes,
-        const detail::compile_options &options);
+/// The fastest of the ways that one row has for a problem: the first, without measuring, where
+/// there is one, and where there is no memory to measure.
 std::unique_ptr<detail::plan> fastest_of(
         std::vector<std::unique_ptr<detail::plan>> plans,
         std::span<const size_t> argument_bytes,

@@ -117,47 +117,43 @@ std::vector<kernel_specification> ranked(
     return specifications;
 }
 
-class sliding_plan final : public kernel_plan {
-public:
-    /// Of tensors at multiples of 16 bytes, compiled, and of others.
-    sliding_plan(std::unique_ptr<variant> aligned,
-            std::unique_ptr<variant> others, const compile_options &options)
-        : aligned_(std::move(aligned)),
-          others_(std::move(others)),
-          options_(options) {}
-
-    size_t workspace_bytes() const override {
-        return std::max(
-                aligned_->workspace_bytes(), others_->workspace_bytes());
-    }
-
-private:
-    void submit(std::span<void *const> args, std::byte *workspace,
-            const launch_stream &stream) const override {
-        // Weights are loaded one by one.
-        bool aligned = true;
-        for (size_t i = 0; i < args.size(); ++i)
-            aligned = aligned && (i == 1 || is_aligned(args[i], vectors));
-        if (aligned) {
-            aligned_->launch(stream, args, workspace);
-            return;
-        }
-        std::call_once(others_compiled_, [&] {
-            const std::string refusal = others_->compile(options_);
-            if (!refusal.empty())
-                throw error(status::runtime_error,
-                        text(name,
-                                ": no kernel for tensors that do not begin "
-                                "at a multiple of 16 bytes: ",
-                                refusal));
-        });
-        others_->launch(stream, args, workspace);
-    }
-
-    const std::unique_ptr<variant> aligned_, others_;
-    const compile_options options_;
-    mutable std::once_flag others_compiled_;
+/// Of tensors at multiples of 16 bytes, compiled, and of others, once they are met.
+struct variants {
+    std::unique_ptr<variant> aligned, others;
+    std::once_flag others_compiled = {};
 };
+
+std::unique_ptr<detail::plan> plan_of(std::unique_ptr<variant> aligned,
+        std::unique_ptr<variant> others, const compile_options &options) {
+    const size_t workspace_bytes
+            = std::max(aligned->workspace_bytes(), others->workspace_bytes());
+    const auto all
+            = std::make_shared<variants>(std::move(aligned), std::move(others));
+    return std::make_unique<launched_plan>(
+            [all, options](std::span<void *const> args, std::byte *workspace,
+                    const launch_stream &stream) {
+                // Weights are loaded one by one.
+                bool aligned = true;
+                for (size_t i = 0; i < args.size(); ++i)
+                    aligned = aligned
+                            && (i == 1 || is_aligned(args[i], vectors));
+                if (!aligned)
+                    std::call_once(all->others_compiled, [&] {
+                        const std::string refusal
+                                = all->others->compile(options);
+                        if (!refusal.empty())
+                            throw error(status::runtime_error,
+                                    text(name,
+                                            ": no kernel for tensors that do "
+                                            "not begin at a multiple of 16 "
+                                            "bytes: ",
+                                            refusal));
+                    });
+                (aligned ? all->aligned : all->others)
+                        ->launch(stream, args, workspace);
+            },
+            workspace_bytes);
+}
 
 } // namespace
 
@@ -192,7 +188,7 @@ plan_or_refusal make_fused(const detail::fused_convolution &whole,
                   return all.first(std::min(all.size(), most));
               };
     constexpr size_t most_tried = 3, most_measured = 6;
-    std::vector<std::unique_ptr<sliding_plan>> plans;
+    std::vector<std::unique_ptr<detail::plan>> plans;
     // By measuring one plan for each way to cut the work; else the best by estimate.
     const size_t most_plans = options.autotune ? most_measured : 1;
     for (size_t way = 0; way < std::min(ways.size(), most_plans); ++way) {
@@ -209,17 +205,15 @@ plan_or_refusal make_fused(const detail::fused_convolution &whole,
         if (of_weights)
             tried = {&alike, weights_geometry::of(alike).fits ? 1U : 0U};
         if (tried.empty()) break;
-        plans.push_back(std::make_unique<sliding_plan>(std::move(first),
+        plans.push_back(plan_of(std::move(first),
                 std::make_unique<variant>(problem, tried), options));
     }
     if (plans.empty())
         return detail::refuse("windows whose taps fit in registers", problem);
-    std::vector<const detail::plan *> timed;
-    for (const auto &each : plans)
-        timed.push_back(each.get());
-    const size_t best
-            = fastest_of(timed, detail::argument_bytes(whole), options);
-    return within_workspace_limit(std::move(plans[best]), options, "its sums");
+    return within_workspace_limit(
+            fastest_of(
+                    std::move(plans), detail::argument_bytes(whole), options),
+            options, "its sums");
 }
 
 } // namespace gradnn::gpu::sliding

@@ -94,34 +94,26 @@ problem_specification along_images(problem_specification p) {
 }
 
 std::string text_of(const axis &a) {
-    return text("{.read = ", a.read, ", .written = ", a.written,
-            ", .taps = ", a.taps, ", .step = ", a.step, ", .up = ", a.up,
-            ", .dilation = ", a.dilation, ", .base = ", a.base, "}");
+    return fields_text("read", a.read, "written", a.written, "taps", a.taps,
+            "step", a.step, "up", a.up, "dilation", a.dilation, "base", a.base);
 }
 std::string text_of(const pitches &of) {
-    return text("{.image = ", of.image, ", .channel = ", of.channel,
-            ", .depth = ", of.depth, ", .row = ", of.row,
-            ", .column = ", of.column, "}");
+    return fields_text("image", of.image, "channel", of.channel, "depth",
+            of.depth, "row", of.row, "column", of.column);
 }
 std::string text_of(const problem_specification &p) {
-    return text("    .of = {\n        .type = ", numbered("element", p.type),
-            ", .channels_last = ", truth(p.channels_last),
-            ",\n        .images = ", p.images, ", .channels = ", p.channels,
-            ", .multiplier = ", p.multiplier,
-            ",\n        .depth = ", text_of(p.depth),
-            ",\n        .row = ", text_of(p.row),
-            ",\n        .column = ", text_of(p.column),
-            ",\n        .read = ", text_of(p.read),
-            ",\n        .written = ", text_of(p.written),
-            ",\n        .weights = {.channel = ", p.weights.channel,
-            ", .multiple = ", p.weights.multiple,
-            ", .depth = ", p.weights.depth, ", .row = ", p.weights.row,
-            ", .column = ", p.weights.column,
-            "},\n        .reversed = ", truth(p.reversed),
-            ", .alignment = ", p.alignment,
-            ", .bulk_copies = ", truth(p.bulk_copies),
-            ", .epilogue = ", epilogue_text(p.epilogue), "},\n");
+    const auto &w = p.weights;
+    return fields_text("type", p.type, "channels_last", p.channels_last,
+            "images", p.images, "channels", p.channels, "multiplier",
+            p.multiplier, "depth", text_of(p.depth), "row", text_of(p.row),
+            "column", text_of(p.column), "read", text_of(p.read), "written",
+            text_of(p.written), "weights",
+            fields_text("channel", w.channel, "multiple", w.multiple, "depth",
+                    w.depth, "row", w.row, "column", w.column),
+            "reversed", p.reversed, "alignment", p.alignment, "bulk_copies",
+            p.bulk_copies, "epilogue", p.epilogue);
 }
+
 } // namespace
 
 std::vector<problem_specification> specifications_of(
@@ -193,24 +185,20 @@ std::vector<problem_specification> specifications_of(
 
 std::string text_of(const kernel_specification &s) {
     const work_cut &c = s.cut;
-    return text("#include \"gpu/convolution/sliding/specification.hpp\"\n"
-                "namespace gradnn::gpu::sliding {\n"
-                "constexpr kernel_specification specification {\n",
-            text_of(s.of), "    .cut = {.vector = ", c.vector,
-            ", .columns = ", c.columns, ", .strip = ", c.strip,
-            ", .ahead = ", c.ahead, ", .unroll = ", c.unroll,
-            ", .unchecked = ", truth(c.unchecked),
-            ", .copies = ", truth(c.copies), ", .lanes = ", c.lanes,
-            ", .threads = ", c.threads, ", .blocks = ", c.blocks,
-            ",\n        .depths = ", c.depths,
-            ", .staged = ", numbered("staging", c.staged),
-            ", .planes = ", c.planes, ", .band = ", c.band,
-            ", .volumes = ", truth(c.volumes),
-            ", .row_by_row = ", truth(c.row_by_row), ", .chunk = ", c.chunk,
-            ",\n        .channels = ", c.channels, ", .row_taps = ", c.row_taps,
-            ", .parts = ", c.parts, ", .rounds = ", c.rounds,
-            ", .staged_rows = ", c.staged_rows, ", .piece = ", c.piece,
-            "},\n};\n}\n");
+    return header_of("gpu/convolution/sliding/specification.hpp", "sliding",
+            "kernel_specification",
+            fields_text("of", text_of(s.of), "cut",
+                    fields_text("vector", c.vector, "columns", c.columns,
+                            "strip", c.strip, "ahead", c.ahead, "unroll",
+                            c.unroll, "unchecked", c.unchecked, "copies",
+                            c.copies, "lanes", c.lanes, "threads", c.threads,
+                            "blocks", c.blocks, "depths", c.depths, "staged",
+                            numbered("staging", c.staged), "planes", c.planes,
+                            "band", c.band, "volumes", c.volumes, "row_by_row",
+                            c.row_by_row, "chunk", c.chunk, "channels",
+                            c.channels, "row_taps", c.row_taps, "parts",
+                            c.parts, "rounds", c.rounds, "staged_rows",
+                            c.staged_rows, "piece", c.piece)));
 }
 
 } // namespace gradnn::gpu::sliding
