@@ -26,8 +26,10 @@ constexpr int64_t most_positions = int64_t {1} << 29;
 constexpr int64_t most_weights = int64_t {1} << 26;
 /// Of one axis: sums of more lose digits where they are added one after the other.
 constexpr int64_t longest_chain = 512;
-/// Of all axes: a thread has one, and others have nothing to do meanwhile.
+/// Of all axes, where an image has few sums: a thread has one, and others have nothing to do
+/// meanwhile. Not by the number of images, of which bits do not depend.
 constexpr int64_t longest_sum = 2048;
+constexpr int64_t few_sums = 4096;
 
 axis axis_of(const axis_map &map, int64_t write_pitch, int64_t read_pitch) {
     axis made {static_cast<int>(map.src), static_cast<int>(map.dst), 1,
@@ -123,9 +125,12 @@ std::string refusal_of(
                 || map.src * map.max_count > most_weights)
             return "takes axes whose tables are small; " + given(p);
     }
-    if (terms > longest_sum)
-        return text(
-                "takes sums of at most ", longest_sum, " terms, given ", terms);
+    const auto &dims = p.diff_src.dims;
+    const int64_t sums = dims[1] * dims[2] * dims[3] * dims[4];
+    if (terms > longest_sum && sums < few_sums)
+        return text("takes sums of over ", longest_sum,
+                " terms where an image has at least ", few_sums,
+                " of them, given ", sums, " of ", terms);
     for (const auto *tensor : {&p.diff_src, &p.diff_dst})
         for (size_t i = 0; i < 5; ++i)
             if (tensor->dims[i] >= most_positions)
