@@ -198,7 +198,10 @@ double cost_of(const specification_of_kernel &s, const mapped_problem &of,
             bytes / bytes_of_cycle * (1 + form.short_rows * short_rows(p))
                     * (1 + (std::max(1.0, each.read_again) - 1) * form.again)
                     * (1 + form.places / (1 + form.near_blocks * waves)),
-            by_lanes ? form.sector * each.count * each.sectors : 0,
+            // What ops behind read lies as what is written.
+            by_lanes ? form.sector * each.count * each.sectors
+                            * (1 + epilogues_of(p))
+                     : 0,
             bytes * form.latency / std::max(1.0, each.in_flight),
             each.path + each.next_path * (std::max(1.0, waves) - 1)};
     // Those that take longest hide most of the others.
