@@ -92,5 +92,28 @@ TEST_F(depthwise_cuts, fit_the_device_in_huge_problems) {
     expect_all_kinds();
 }
 
+// Negative pads leave most of src unread. Of 12 rows a block would have all of src, of 100 bands.
+TEST_F(depthwise_cuts, of_planes_that_are_hardly_read) {
+    for (const auto direction : {convolution_direction::forward,
+                 convolution_direction::backward_weights})
+        for (const int64_t rows : {12, 100}) {
+            convolution_problem p;
+            p.direction = direction;
+            p.src.type = p.weights.type = p.dst.type = data_type::bf16;
+            p.src.dims = {1, 1, 1, 2700000, 200};
+            p.dst.dims = {1, 1, 1, rows, 200};
+            p.weights.dims = {1, 1, 1, 1, 7, 7};
+            p.pads_begin = {0, 3, 3};
+            for (auto *const tensor : {&p.src, &p.dst}) {
+                const int64_t plane = tensor->dims[3] * tensor->dims[4];
+                tensor->strides = {plane, plane, plane, tensor->dims[4], 1};
+            }
+            p.weights.strides = {49, 49, 49, 49, 7, 1};
+            check(p, false);
+            EXPECT_EQ(refused_, rows == 12 ? 1 : 0);
+            refused_ = 0;
+        }
+}
+
 } // namespace
 } // namespace gradnn::test

@@ -147,6 +147,8 @@ plan_or_refusal make_elementwise(
         const elementwise_problem &problem, const compile_options &) {
     if (problem.kind == elementwise_kind::zero_fill) {
         strided_copy fill {problem.type, problem.type, problem.rank};
+        if (problem.rank > static_cast<int>(fill.dims.size()))
+            return plan_or_refusal::refuse("fills up to six axes with zeros");
         std::copy_n(problem.dims.begin(), problem.rank, fill.dims.begin());
         std::copy_n(problem.out_strides.begin(), problem.rank,
                 fill.dst_strides.begin());

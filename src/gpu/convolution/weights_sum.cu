@@ -4,7 +4,6 @@
 
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/weights_sum.cuh"
-#include "gpu/device/rounding.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/with_type.hpp"
 

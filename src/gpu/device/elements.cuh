@@ -180,8 +180,6 @@ __device__ __forceinline__ elements<type, count> with_epilogue(const Problem &p,
 template <typename Unit, int units, int threads>
 struct rows_on_their_way {
     using stored = typename Unit::stored;
-    static constexpr int row_bytes
-            = units * threads * static_cast<int>(sizeof(Unit));
 
     Unit *own;
 

@@ -117,15 +117,18 @@ unit_widths words_of(
 
 shape arrange(const strided_copy &problem) {
     std::array<size_t, max_rank> axes {0, 1, 2, 3, 4, 5};
-    std::stable_sort(
-            axes.begin(), axes.begin() + problem.rank, [&](size_t a, size_t b) {
-                return problem.dst_strides[a] < problem.dst_strides[b];
-            });
+    const auto used = std::span(axes).first(static_cast<size_t>(problem.rank));
+    // Stable, and without memory of its own: a copy is arranged at every launch.
+    const auto stride_of
+            = [&](size_t axis) { return problem.dst_strides[axis]; };
+    for (auto next = used.begin(); next != used.end(); ++next)
+        std::rotate(std::ranges::upper_bound(used.begin(), next,
+                            stride_of(*next), {}, stride_of),
+                next, next + 1);
     shape arranged;
     arranged.src_type = problem.src_type;
     arranged.dst_type = problem.dst_type;
-    for (const size_t axis :
-            std::span(axes).first(static_cast<size_t>(problem.rank))) {
+    for (const size_t axis : used) {
         const int64_t dim = problem.dims[axis];
         const int64_t src_stride = problem.src_strides[axis];
         const int64_t dst_stride = problem.dst_strides[axis];

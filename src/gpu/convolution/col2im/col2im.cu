@@ -99,15 +99,14 @@ plan_or_refusal make(
     const auto launches = with_float_type(
             problem.src.type, [&]<typename Type>() -> staged_launches {
                 constexpr int64_t sum_bytes = sizeof(sum_of<Type>);
+                constexpr int most = sum_bytes == 4 ? 4 : 2;
                 return with_chosen(
                         [&]<int held>() {
                             return launches_of<Type, held>(
                                     portions, shape, table);
                         },
-                        one_of < 1, 3, 2,
-                        sum_bytes == 4 ? 4
-                                       : 2 > {held_channels(
-                                                 shape.channels, sum_bytes)});
+                        one_of<1, 3, 2, most> {
+                                held_channels(shape.channels, sum_bytes)});
             });
     const int64_t all = ceil_div(images, cut->images);
     return std::make_unique<staged_convolution>(cut->mapping.operands, 0, bytes,

@@ -5,7 +5,6 @@
 // (arrangement.hpp), which get_info tells. Everything is chosen at
 // compile; execute submits the copies and one call of cuDNN.
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,7 +12,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 
 #include <gradnn/status.hpp>
 
@@ -25,7 +23,6 @@
 #include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/parts.hpp"
-#include "gpu/device/rounding.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "kernel/problem_text.hpp"
 

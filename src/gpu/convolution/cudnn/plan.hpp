@@ -1,7 +1,6 @@
 // A plan of cuDNN's for an arrangement of a convolution.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>

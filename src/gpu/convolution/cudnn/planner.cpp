@@ -9,7 +9,6 @@
 #include <gradnn/status.hpp>
 
 #include "base/text.hpp"
-#include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
 
 namespace gradnn::gpu::cudnn {

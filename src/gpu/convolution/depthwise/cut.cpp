@@ -116,14 +116,15 @@ bool lay_out_within(int most_bytes, work_cut &cut, const problem_shape &shape,
     const window_axis &down = shape.down;
     const window_axis &along = shape.along;
     const int rows = cut.band_rows;
-    // Which is too much in any case.
-    if (int64_t {rows + window_size} * std::max(along.read, along.written) > 1
-                    << 20)
-        return false;
     const int past = 16 - element_bytes; // of a plane, at most
     const int met = rows == down.written
             ? down.read
             : std::min(down.read, rows + window_size - 1);
+    // Which is too much in any case.
+    if (int64_t {std::max(rows, met) + window_size}
+                    * std::max(along.read, along.written)
+            > 1 << 20)
+        return false;
     const int row_bytes = along.read * element_bytes + cut.read_gap;
     const int zeros = std::max(down.before, positions_after(down)) * row_bytes;
     const int written = rows * along.written * element_bytes;

@@ -1,7 +1,6 @@
 // Depthwise windows of 7x7 on tensor cores: what the kernels of both gradients share.
 #pragma once
 
-#include <type_traits>
 
 #include "gpu/convolution/depthwise/device.cuh"
 

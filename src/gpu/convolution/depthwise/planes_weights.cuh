@@ -10,7 +10,7 @@
 //
 // A warp has one plane, or a part of its columns. In the end a block adds up the diagonals,
 // in a fixed order, and writes one partial sum a weight, which a second launch adds up
-// (convolution/weights_sum.cu). Columns and rows outside are zeros; what comes out infinite
+// (convolution/weights_sum.cuh). Columns and rows outside are zeros; what comes out infinite
 // or NaN is taken again there. What blocks have: README.md.
 #pragma once
 

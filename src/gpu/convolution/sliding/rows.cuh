@@ -57,12 +57,14 @@ struct loaded_rows {
     __device__ void load(int slot, const type *at, const Inside &row_inside) {
         constexpr long long piece_pitch
                 = p.channels_last ? table.loaded : table.from.channel;
+        bool there[table.phases];
+        for_each<table.phases>([&](int f) { there[f] = row_inside(f); });
         for_each_unit([&](int f, int z, int m, int unit) {
             const type *const from = at + f * table.from.row
                     + table.depths.at[z] * table.from.depth + m * piece_pitch
                     + table.columns.at[unit] * table.from.column;
             const bool wanted
-                    = row_inside(f) && depth_inside[z] && column_inside[unit];
+                    = there[f] && depth_inside[z] && column_inside[unit];
             const int place = copied_unit(f, z, m, unit);
             if constexpr (!asynchronous)
                 load_into(rows[slot][f][z][m][unit], from, wanted);

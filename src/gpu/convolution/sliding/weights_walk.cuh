@@ -121,7 +121,8 @@ struct weights_walk {
         sum_type values[g.src.phases][p.depth.taps][width][cut.vector];
         for_each<g.src.phases, p.depth.taps, width, cut.vector>(
                 [&](int f, int kd, int x, int v) {
-                    if (g.src.phase_used[f] && columns.used[x / columns.vector])
+                    if (g.src.phase_used[f] && g.src.depths.used[kd]
+                            && columns.used[x / columns.vector])
                         values[f][kd][x][v] = src_rows.element_of(
                                 slot, f, kd, x, nxc ? v : 0);
                 });

@@ -83,9 +83,8 @@ struct elements_of_thread {
         const sum *weight = map.column.weights + column.weights;
         int left = column.count;
         const auto add = [&]<int wide>(int count) {
-            constexpr int unrolled = wide > 1 ? 1 : 2;
             left -= count;
-#pragma unroll unrolled
+#pragma unroll 2
             for (int k = 0; k < count; k += wide, weight += wide,
                      tap += wide * p.column.read_pitch) {
                 jit::elements<type, wide * vector> values[outers];

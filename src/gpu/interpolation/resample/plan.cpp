@@ -117,12 +117,12 @@ plan_or_refusal make_fused(const detail::fused_interpolation &problem,
     aligned.choose(vectors);
     // Of tensors at other multiples than those of 16 bytes, made when they are first met.
     struct met_later {
+        explicit met_later(const variants &choose_from) : all(choose_from) {}
         std::once_flag met;
         variants all;
         variant made;
     };
-    const auto others = std::make_shared<met_later>();
-    others->all = aligned;
+    const auto others = std::make_shared<met_later>(aligned);
     // By measuring one plan for each way to cut the work; else the best by estimate.
     std::vector<std::unique_ptr<detail::plan>> plans;
     const size_t tried = options.autotune ? 1 : most_tried;

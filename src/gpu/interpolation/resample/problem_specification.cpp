@@ -26,10 +26,10 @@ constexpr int64_t most_positions = int64_t {1} << 29;
 constexpr int64_t most_weights = int64_t {1} << 26;
 /// Of one axis: sums of more lose digits where they are added one after the other.
 constexpr int64_t longest_chain = 512;
-/// Of all axes, where an image has few sums: a thread has one, and others have nothing to do
-/// meanwhile. Not by the number of images, of which bits do not depend.
+/// Of all axes. A thread has a sum, so that of longer ones an image must have many, whose taps
+/// along an axis are unrolled; not all images, on whose number no bits depend.
 constexpr int64_t longest_sum = 2048;
-constexpr int64_t few_sums = 4096;
+constexpr int64_t many_sums = 8192;
 
 axis axis_of(const axis_map &map, int64_t write_pitch, int64_t read_pitch) {
     axis made {static_cast<int>(map.src), static_cast<int>(map.dst), 1,
@@ -116,7 +116,9 @@ std::string refusal_of(
     if (maps.empty())
         return "takes an axis that is resampled, given equal sizes";
     int64_t terms = 1;
+    bool unrolled = true;
     for (const axis_map &map : maps) {
+        unrolled = unrolled && map.two_taps && map.max_count <= most_taps;
         terms *= std::max<int64_t>(1, map.max_count);
         if (map.max_count > longest_chain)
             return text("takes sums of at most ", longest_chain,
@@ -127,10 +129,11 @@ std::string refusal_of(
     }
     const auto &dims = p.diff_src.dims;
     const int64_t sums = dims[1] * dims[2] * dims[3] * dims[4];
-    if (terms > longest_sum && sums < few_sums)
+    if (terms > longest_sum && !(unrolled && sums >= many_sums))
         return text("takes sums of over ", longest_sum,
-                " terms where an image has at least ", few_sums,
-                " of them, given ", sums, " of ", terms);
+                " terms where they have at most ", most_taps,
+                " along an axis, by two taps, and an image has at least ",
+                many_sums, " sums, given ", sums, " sums of ", terms);
     for (const auto *tensor : {&p.diff_src, &p.diff_dst})
         for (size_t i = 0; i < 5; ++i)
             if (tensor->dims[i] >= most_positions)

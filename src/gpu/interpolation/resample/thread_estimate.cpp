@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <map>
 #include <numeric>
 
 #include "gpu/interpolation/resample/cuts.hpp"
@@ -42,12 +41,16 @@ double sectors_of(const lanes &addresses, int bytes, int64_t row) {
     constexpr int sector = 32;
     double count = 0;
     for (int number = 0; number < 4; ++number) {
-        std::map<int64_t, int64_t> covered;
         // Stores lie at multiples of their bytes.
-        for (const int64_t address : addresses)
-            covered[(address + number * row) / sector] += bytes;
-        for (const auto &each : covered)
-            count += each.second < sector ? 1 : 0.5;
+        lanes stored;
+        std::ranges::transform(addresses, stored.begin(),
+                [&](int64_t each) { return (each + number * row) / sector; });
+        std::ranges::sort(stored);
+        for (auto at = stored.begin(); at != stored.end();) {
+            const auto next = std::upper_bound(at, stored.end(), *at);
+            count += (next - at) * bytes < sector ? 1 : 0.5;
+            at = next;
+        }
     }
     return count / 4;
 }
