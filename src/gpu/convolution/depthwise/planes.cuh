@@ -1,7 +1,6 @@
 // Depthwise windows of 7x7 on tensor cores: what the kernels of both gradients share.
 #pragma once
 
-
 #include "gpu/convolution/depthwise/device.cuh"
 
 namespace gradnn::gpu::depthwise {
