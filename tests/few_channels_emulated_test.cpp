@@ -74,17 +74,14 @@ void carry_out(const convolution_problem &p, bool descending,
     emulated::shared_bytes = grid.shared_bytes;
     for (unsigned i = 0; i < ceil_div(count, int64_t {most_threads}); ++i)
         emulated::block::run(i, most_threads, descending, [&] {
-            gather_kernel_of(shape)(weights.data(), floats, shape, count);
+            few_weights_kernel(weights.data(), floats, shape, count);
         });
     data_kernel *const kernel = data_kernel_of(shape);
     for (unsigned i = 0; i < grid.blocks; ++i) {
         std::memset(gpu::few_channels::shared, 0xff,
                 sizeof gpu::few_channels::shared);
-        emulated::block::run(
-                i, static_cast<unsigned>(grid.threads), descending, [&] {
-                    kernel(dst.data(), floats, weights.data(), src.data(),
-                            shape);
-                });
+        emulated::block::run(i, static_cast<unsigned>(grid.threads), descending,
+                [&] { kernel(dst.data(), floats, src.data(), shape); });
     }
     data[0].assign(src.begin(), src.end());
 }

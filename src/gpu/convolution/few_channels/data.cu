@@ -1,23 +1,14 @@
 // Gradient of src with one to four channels along one axis. See few_channels.cpp.
 //
 // Rows are long and few, and their products hardly outnumber the elements of
-// diff_dst: reading it is the bound, so many threads must read at once. A
-// block owns a piece of one row; each of its warps, a `way`, has the same piece
-// and a share of the output channels: eight at a time go to one way after the
-// other. A thread owns neighbouring columns of the piece in all channels,
-// `cells` neighbouring v with all phases, and keeps its way's sums in registers.
+// diff_dst: reading it is the bound, so many threads must read at once. A warp
+// is a `way`; a thread has `cells` neighbouring v with all phases.
 //
 // A warp brings the rows of diff_dst of its eight output channels, and their
 // weights, to shared memory of its own, which holds two such stages: one is
 // filled while the other is used. It waits for no other warp. In NXC four
 // columns of the eight channels are one access. At the end the ways' sums meet
 // in shared memory, where the stages were.
-//
-// Counted by hand, a window of 10 with stride 5 and one channel: of an output
-// channel a thread has 40 products, 5 loads from shared memory and 5 copies.
-//
-// Each element is the sum over the ways, ascending, of a thread's sum over
-// output channels and t ascending. The same bits always.
 #include "gpu/convolution/few_channels/shape.hpp"
 #include "gpu/device/async_copy.cuh"
 #include "gpu/device/constants.hpp"
@@ -30,7 +21,9 @@ namespace {
 
 /// One element from the definition. Channel i, position x.
 __device__ __noinline__ float sum_again(const problem_shape &shape,
-        const float *image, const float *weights, int i, int x) {
+        const float *image, const float *gathered, int i, int x) {
+    const int channels = shape.held_channels;
+    const int taps = tap_floats(shape.steps, shape.stride, channels);
     float sum = 0;
     for (int o = 0; o < shape.outputs; ++o)
         for (int k = 0; k < shape.kernel; ++k) {
@@ -38,9 +31,7 @@ __device__ __noinline__ float sum_again(const problem_shape &shape,
             const int y = reached / shape.stride;
             if (reached < 0 || y * shape.stride != reached || y >= shape.dst)
                 continue;
-            sum = __fmaf_rn(weights[o * shape.weights_strides[0]
-                                    + i * shape.weights_strides[1]
-                                    + k * shape.weights_strides[2]],
+            sum = __fmaf_rn(gathered[o * taps + k * channels + i],
                     image[o * shape.dst_strides[1] + y * shape.dst_strides[2]],
                     sum);
         }
@@ -84,32 +75,11 @@ __device__ __forceinline__ void add_row(float (&sums)[channels][cells * stride],
                             values[c + steps - 1 - k], sums[i][c * stride + s]);
 }
 
-/// gathered[o][t][phase][i]; `count` floats.
-template <int steps, int stride, int channels>
-__global__ void __launch_bounds__(most_threads)
-        few_weights_kernel(const float *weights, float *gathered,
-                const __grid_constant__ problem_shape shape, int64_t count) {
-    constexpr int taps = tap_floats(steps, stride, channels);
-    const int64_t number = blockIdx.x * int64_t {most_threads} + threadIdx.x;
-    wait_and_let_later_work_start();
-    if (number >= count) return;
-    const int place = static_cast<int>(number % taps);
-    const int64_t o = number / taps;
-    const int i = place % channels;
-    const int k = place / channels;
-    gathered[number] = i < shape.channels && k < shape.kernel
-            ? weights[o * shape.weights_strides[0]
-                    + i * shape.weights_strides[1]
-                    + k * shape.weights_strides[2]]
-            : 0;
-}
-
 /// Three blocks of one channel on a multiprocessor: what shared memory leaves.
 template <int steps, int stride, int channels>
 __global__ void __launch_bounds__(most_threads, channels == 1 ? 3 : 2)
         few_data_kernel(const float *diff_dst, const float *gathered,
-                const float *weights, float *diff_src,
-                const __grid_constant__ problem_shape shape) {
+                float *diff_src, const __grid_constant__ problem_shape shape) {
     constexpr int outputs = stage_outputs;
     constexpr int cells = cells_of(stride);
     constexpr int taps = tap_floats(steps, stride, channels);
@@ -266,51 +236,60 @@ __global__ void __launch_bounds__(most_threads, channels == 1 ? 3 : 2)
             float sum = parts[0];
             for (int other = 1; other < ways; ++other)
                 sum += parts[other * warp_floats];
-            if (!isfinite(sum)) sum = sum_again(shape, image, weights, i, w);
+            if (!isfinite(sum)) sum = sum_again(shape, image, gathered, i, w);
             to[i * shape.src_strides[1] + w * shape.src_strides[2]] = sum;
         }
 }
 
-/// What body.template operator()<steps, stride, channels>() returns, for those that
-/// few_channels.cpp chose.
-template <typename Body>
-auto with_constants(const problem_shape &shape, const Body &body) {
-    const int steps = shape.steps;
-    const int channels = shape.held_channels;
-    const one_of<4, 3, 1> any_channels {channels};
-    switch (shape.stride) {
-        case 8:
-            return with_chosen(body, one_of<2> {steps}, one_of<8> {8},
-                    one_of<1> {channels});
-        case 5:
-            return with_chosen(body, one_of<2> {steps}, one_of<5> {5},
-                    one_of<3, 1> {channels});
-        case 4:
-            return with_chosen(
-                    body, one_of<3, 2> {steps}, one_of<4> {4}, any_channels);
-        case 2:
-            return with_chosen(
-                    body, one_of<4, 3, 2> {steps}, one_of<2> {2}, any_channels);
-        default:
-            return with_chosen(
-                    body, one_of<3, 5, 7> {steps}, one_of<1> {1}, any_channels);
-    }
-}
-
 } // namespace
 
-gather_kernel *gather_kernel_of(const problem_shape &shape) {
-    return with_constants(shape, [&]<int steps, int stride, int channels>() {
-        return static_cast<gather_kernel *>(
-                few_weights_kernel<steps, stride, channels>);
-    });
+__global__ void __launch_bounds__(most_threads)
+        few_weights_kernel(const float *weights, float *gathered,
+                const __grid_constant__ problem_shape shape, int64_t count) {
+    const int channels = shape.held_channels;
+    const int taps = tap_floats(shape.steps, shape.stride, channels);
+    const int64_t number = blockIdx.x * int64_t {most_threads} + threadIdx.x;
+    wait_and_let_later_work_start();
+    if (number >= count) return;
+    const int place = static_cast<int>(number % taps);
+    const int64_t o = number / taps;
+    const int i = place % channels;
+    const int k = place / channels;
+    gathered[number] = i < shape.channels && k < shape.kernel
+            ? weights[o * shape.weights_strides[0]
+                    + i * shape.weights_strides[1]
+                    + k * shape.weights_strides[2]]
+            : 0;
 }
 
 data_kernel *data_kernel_of(const problem_shape &shape) {
-    return with_constants(shape, [&]<int steps, int stride, int channels>() {
+    const auto kernel = [&]<int steps, int stride, int channels>() {
         return static_cast<data_kernel *>(
                 few_data_kernel<steps, stride, channels>);
-    });
+    };
+    const int channels = shape.held_channels;
+    const one_of<4, 3, 1> any_channels {channels};
+    const auto with = [&]<int stride>(auto steps, auto of_channels) {
+        return with_chosen(kernel, steps, one_of<stride> {stride}, of_channels);
+    };
+    const int steps = shape.steps;
+    switch (shape.stride) {
+        case 8:
+            return with.template operator()<8>(
+                    one_of<2> {steps}, one_of<1> {channels});
+        case 5:
+            return with.template operator()<5>(
+                    one_of<2> {steps}, one_of<3, 1> {channels});
+        case 4:
+            return with.template operator()<4>(
+                    one_of<3, 2> {steps}, any_channels);
+        case 2:
+            return with.template operator()<2>(
+                    one_of<4, 3, 2> {steps}, any_channels);
+        default:
+            return with.template operator()<1>(
+                    one_of<3, 5, 7> {steps}, any_channels);
+    }
 }
 
 } // namespace gradnn::gpu::few_channels

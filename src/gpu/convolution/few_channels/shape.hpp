@@ -85,7 +85,7 @@ __host__ __device__ constexpr int floats_of_warp(
     return stages > sums ? stages : sums;
 }
 
-// In cut.cpp: host arithmetic.
+// In few_channels.cpp: host arithmetic.
 
 /// Of a block, where the device allows so much: two of them fit a multiprocessor of
 /// 228 KiB, as launch bounds ask.
@@ -107,11 +107,10 @@ launch_grid cut(problem_shape &, int64_t images, int64_t multiprocessors,
 
 // In data.cu.
 /// gathered[o][t][phase][i], of weights; `count` floats.
-using gather_kernel = void(
-        const float *weights, float *gathered, problem_shape, int64_t count);
-gather_kernel *gather_kernel_of(const problem_shape &);
+__global__ void few_weights_kernel(const float *weights, float *gathered,
+        const __grid_constant__ problem_shape shape, int64_t count);
 using data_kernel = void(const float *diff_dst, const float *gathered,
-        const float *weights, float *diff_src, problem_shape);
+        float *diff_src, problem_shape);
 data_kernel *data_kernel_of(const problem_shape &);
 
 } // namespace gradnn::gpu::few_channels
