@@ -12,7 +12,8 @@ inline double rounded_up(int64_t count, int64_t multiple) {
     return static_cast<double>(round_up(count, multiple));
 }
 
-inline double elements_of(const detail::tensor_view &tensor) {
+template <typename View>
+double elements_of(const View &tensor) {
     double elements = 1;
     for (const int64_t dim : tensor.dims)
         elements *= static_cast<double>(dim);

@@ -1,8 +1,10 @@
 // Convolution, all directions, straight from the definition (../README.md): the kernel that
 // takes everything. README.md says what threads and blocks have, and how they add.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 
 #include "gpu/convolution/direct/kernels.cuh"
 #include "gpu/convolution/facts.hpp"
@@ -13,6 +15,130 @@
 #include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::direct {
+
+using detail::convolution_direction;
+
+bool is_small(const convolution_problem &problem) {
+    // Sums of two are below 2^31.
+    constexpr double most = 0x1p30;
+    const auto &[direction, src, weights, dst, strides, dilations, pads]
+            = problem;
+    // The elements or the last offset of a tensor, whichever is more.
+    const auto last_of = [](const auto &tensor) {
+        double last = 0;
+        for (size_t axis = 0; axis < tensor.dims.size(); ++axis)
+            last += static_cast<double>(tensor.dims[axis] - 1)
+                    * static_cast<double>(tensor.strides[axis]);
+        return std::max(last, elements_of(tensor));
+    };
+    double reach = std::max({last_of(src), last_of(weights), last_of(dst)});
+    for (size_t axis = 0; axis < 3; ++axis) {
+        const auto stride = static_cast<double>(strides[axis]);
+        const auto dilation = static_cast<double>(dilations[axis]);
+        const auto step = static_cast<double>(std::max({src.strides[axis + 2],
+                dst.strides[axis + 2], weights.strides[axis + 3]}));
+        // Of one tap or position to the next, also where there is none.
+        reach = std::max(reach, std::max(stride, dilation) * step);
+        reach = std::max(reach,
+                stride * static_cast<double>(dst.dims[axis + 2])
+                        + dilation * static_cast<double>(weights.dims[axis + 3])
+                        + std::abs(static_cast<double>(pads[axis])));
+    }
+    return reach < most;
+}
+
+template <typename Index>
+problem_shape<Index> shape_of(const convolution_problem &problem) {
+    const auto index
+            = [](int64_t number) { return static_cast<Index>(number); };
+    const auto &[direction, src, weights, dst, strides, dilations, pads]
+            = problem;
+    const bool forward = direction == convolution_direction::forward;
+    problem_shape<Index> shape;
+    for (size_t i = 0; i < 3; ++i) {
+        // Of a position of src: y * stride + k * dilation is its place in the padded
+        // axis, for a k and then for the next one.
+        const int64_t common = std::gcd(strides[i], dilations[i]);
+        const int64_t step = forward ? 1 : strides[i] / common;
+        const int64_t move = forward
+                ? dilations[i] * src.strides[i + 2]
+                : -(dilations[i] / common) * dst.strides[i + 2];
+        shape.axes[i] = {index(src.dims[i + 2]), index(dst.dims[i + 2]),
+                index(weights.dims[i + 3]), index(pads[i]),
+                divisor<Index>(strides[i]), divisor<Index>(dilations[i]),
+                index(src.strides[i + 2]), index(dst.strides[i + 2]),
+                index(weights.strides[i + 3]), index(step), index(move),
+                index(step * weights.strides[i + 3])};
+    }
+    for (size_t i = 0; i < 2; ++i) {
+        shape.src_strides[i] = index(src.strides[i]);
+        shape.dst_strides[i] = index(dst.strides[i]);
+    }
+    for (size_t i = 0; i < 3; ++i)
+        shape.weights_strides[i] = index(weights.strides[i]);
+    shape.images = index(src.dims[0]);
+    shape.outputs = divisor<Index>(weights.dims[1]);
+    shape.inputs = divisor<Index>(weights.dims[2]);
+
+    if (direction == convolution_direction::backward_weights) {
+        for (const int64_t dim : weights.dims)
+            shape.count *= dim;
+        return shape;
+    }
+    const detail::tensor_view &written = forward ? dst : src;
+    std::array<size_t, 5> order {4, 3, 2, 1, 0};
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+        return written.strides[a] < written.strides[b];
+    });
+    for (const size_t axis : order) {
+        shape.dims[axis] = divisor<Index>(written.dims[axis]);
+        shape.inner[axis] = divisor<Index>(shape.count);
+        shape.count *= written.dims[axis];
+    }
+    // With more, few blocks would fit beside one another.
+    constexpr int64_t most_entries = 2048;
+    if (written.dims[2] + written.dims[3] + written.dims[4] <= most_entries)
+        for (size_t i = 0; i < 3; ++i) {
+            shape.axes[i].table = shape.table;
+            shape.table += static_cast<int>(written.dims[i + 2]);
+        }
+    return shape;
+}
+
+template problem_shape<int32_t> shape_of<int32_t>(const convolution_problem &);
+template problem_shape<int64_t> shape_of<int64_t>(const convolution_problem &);
+
+weights_cut cut_weights(
+        const convolution_problem &problem, int multiprocessors) {
+    const auto &weights = problem.weights.dims;
+    const auto &dst = problem.dst;
+    weights_cut cut;
+    cut.channels = dst.dims[1];
+    if (dst.strides[1] == 1) {
+        // As many lanes as leave the fewest idle, and of those the most.
+        int64_t fewest = INT64_MAX;
+        for (int lanes = 32; lanes >= 1; lanes /= 2) {
+            const int64_t used = round_up(cut.channels, lanes);
+            if (used < fewest && (lanes >= 8 || cut.channels < 8)) {
+                fewest = used;
+                cut.lanes = lanes;
+            }
+        }
+    }
+    cut.channel_tiles = ceil_div(cut.channels, int64_t {cut.lanes});
+    cut.taps = weights[2] * weights[3] * weights[4] * weights[5];
+    const int64_t tiles = cut.channel_tiles * cut.taps;
+    const int64_t pixels = dst.dims[0] * positions_of(dst);
+    // Enough blocks to fill the device, with at least 16 products a thread and at most
+    // 2048: longer f32 sums lose digits.
+    const int64_t rows = threads / cut.lanes;
+    const int64_t least
+            = std::max<int64_t>(1, ceil_div(pixels, rows * int64_t {2048}));
+    cut.parts = std::clamp<int64_t>(
+            ceil_div(int64_t {multiprocessors} * 16, tiles), least,
+            std::max(least, ceil_div(pixels, rows * int64_t {16})));
+    return cut;
+}
 
 namespace {
 
