@@ -206,7 +206,7 @@ struct copying_plan {
 
     copying_plan(
             const std::array<convolution_operand, 3> &operands, size_t output)
-        : plan(operands, output, 0, {}, "") {}
+        : plan({operands, output, 0, {}, ""}) {}
 
     /// Whether the copy of the input is then that of `earlier`.
     bool share(copying_plan &earlier, size_t index) {

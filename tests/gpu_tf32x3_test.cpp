@@ -11,7 +11,7 @@
 
 namespace {
 
-using gradnn::gpu::tf32x3::split;
+using gradnn::gpu::implicit_gemm::split;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();

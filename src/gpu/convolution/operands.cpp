@@ -36,6 +36,26 @@ bool are_same_copy(const convolution_operand &a, const convolution_operand &b) {
 
 } // namespace
 
+convolution_operand operand_of(const six_axes &callers, const six_axes &seen,
+        bool is_output, int64_t elements) {
+    convolution_operand made;
+    made.copy = is_output ? copy_of(seen, callers) : copy_of(callers, seen);
+    int64_t extent = 1;
+    for (size_t axis = 0; axis < seen.dims.size(); ++axis) {
+        extent += (seen.dims[axis] - 1) * seen.strides[axis];
+        if (seen.dims[axis] != 1 && callers.strides[axis] != seen.strides[axis])
+            made.staged = true;
+        // Where all positions are one, that one is copied.
+        if (seen.strides[axis] == 0) made.copy.dims[axis] = 1;
+    }
+    const bool filled = callers.dims != seen.dims || elements > extent;
+    made.staged = made.staged || filled || callers.type != seen.type;
+    made.zero_first = filled && !is_output;
+    made.bytes = static_cast<size_t>(
+            std::max(elements, extent) * detail::size_of(seen.type));
+    return made;
+}
+
 size_t output_of(detail::convolution_direction direction) {
     switch (direction) {
         case detail::convolution_direction::backward_data: return 0;
@@ -131,35 +151,28 @@ std::optional<size_t> convolution_workspace_left(
     return std::nullopt;
 }
 
-staged_convolution::staged_convolution(
-        const std::array<convolution_operand, 3> &operands, size_t output,
-        size_t own_bytes, staged_launches launches, std::string library,
-        std::string kernel, std::string copied_as, size_t others)
-    : operands_(operands),
-      output_(output),
-      own_bytes_(own_bytes),
-      launches_(std::move(launches)),
-      library_(std::move(library)),
-      kernel_(std::move(kernel)),
-      copied_as_(std::move(copied_as)),
-      others_(others) {
+staged_convolution::staged_convolution(staged_work work)
+    : work_(std::move(work)) {
     place_first(0);
 }
 
 void staged_convolution::place_first(size_t index) {
     size_t end = 0;
     for (const size_t each : {index, (index + 1) % 3, (index + 2) % 3}) {
-        if (!operands_[each].staged) continue;
+        if (!work_.operands[each].staged) continue;
         offsets_[each] = end;
-        end += round_up(operands_[each].bytes, staged_alignment);
+        end += round_up(work_.operands[each].bytes, staged_alignment);
     }
 }
 
 void staged_convolution::share_copy(detail::plan &earlier, size_t argument) {
     auto *const other = dynamic_cast<staged_convolution *>(&earlier);
-    if (other == nullptr || argument == output_ || argument == other->output_
-            || !operands_[argument].staged || !other->operands_[argument].staged
-            || !are_same_copy(operands_[argument], other->operands_[argument]))
+    if (other == nullptr || argument == work_.output
+            || argument == other->work_.output
+            || !work_.operands[argument].staged
+            || !other->work_.operands[argument].staged
+            || !are_same_copy(
+                    work_.operands[argument], other->work_.operands[argument]))
         return;
     for (size_t i = 0; i < brought_.size(); ++i)
         if (i != argument && (brought_[i] || other->brought_[i])) return;
@@ -172,9 +185,10 @@ operand_data staged_convolution::bring(std::span<void *const> args,
         std::byte *start, detail::stream_impl &stream) const {
     operand_data data {};
     std::ranges::copy(args, data.begin());
-    const size_t count = operands_.size() + others_;
+    const size_t count = work_.operands.size() + work_.others;
     const auto operand_of = [&](size_t index) -> const convolution_operand & {
-        return operands_[index < operands_.size() ? index : output_];
+        return work_
+                .operands[index < work_.operands.size() ? index : work_.output];
     };
     size_t spare_bytes = 0;
     for (size_t index = 0; index < count; ++index) {
@@ -193,7 +207,7 @@ operand_data staged_convolution::bring(std::span<void *const> args,
     }
     const launch_stream native(stream);
     for (size_t index = 0; index < count; ++index) {
-        if (index == output_ || data[index] == args[index]
+        if (index == work_.output || data[index] == args[index]
                 || (index < brought_.size() && brought_[index]))
             continue;
         const convolution_operand &operand = operand_of(index);
@@ -212,7 +226,7 @@ operand_data staged_convolution::bring(std::span<void *const> args,
 }
 
 size_t staged_convolution::workspace_bytes() const {
-    const size_t bytes = staged_bytes_of(operands_) + own_bytes_;
+    const size_t bytes = staged_bytes_of(work_.operands) + work_.own_bytes;
     return bytes != 0 ? bytes + staged_slack : 0;
 }
 
@@ -223,27 +237,29 @@ void staged_convolution::execute(std::span<void *const> args,
     std::byte *const start
             = workspace + (round_up(address, staged_alignment) - address);
     const operand_data data = bring(args, start, stream);
-    std::byte *const own = start + staged_bytes_of(operands_);
-    launches_(data, own_bytes_ != 0 ? own : nullptr, scope.stream());
-    if (data[output_] == args[output_]) return;
-    const convolution_operand &output = operands_[output_];
+    std::byte *const own = start + staged_bytes_of(work_.operands);
+    work_.launches(data, work_.own_bytes != 0 ? own : nullptr, scope.stream());
+    if (data[work_.output] == args[work_.output]) return;
+    const convolution_operand &output = work_.operands[work_.output];
     if (output.zero_first)
-        write_zeros(output.fill, args[output_], scope.stream());
+        write_zeros(output.fill, args[work_.output], scope.stream());
     copy(output.copy,
-            static_cast<const std::byte *>(data[output_]) + output.staged_start,
-            static_cast<std::byte *>(args[output_]) + output.callers_start,
+            static_cast<const std::byte *>(data[work_.output])
+                    + output.staged_start,
+            static_cast<std::byte *>(args[work_.output]) + output.callers_start,
             scope.stream());
 }
 
 std::string staged_convolution::backend() const {
-    std::string how = kernel_;
-    const std::string copies = copies_of(operands_);
-    if (!copies.empty()) how += (how.empty() ? "" : "; ") + copies + copied_as_;
+    std::string how = work_.kernel;
+    const std::string copies = copies_of(work_.operands);
+    if (!copies.empty())
+        how += (how.empty() ? "" : "; ") + copies + work_.copied_as;
     for (size_t index = 0; index < brought_.size(); ++index)
         if (brought_[index])
             how += detail::text(
                     " (", operand_names[index], " by the step before)");
-    return how.empty() ? library_ : library_ + " (" + how + ")";
+    return how.empty() ? work_.library : work_.library + " (" + how + ")";
 }
 
 } // namespace gradnn::gpu

@@ -37,6 +37,14 @@ struct convolution_operand {
             = false; ///< the kernel takes it at no multiple of 16 bytes too
 };
 
+/// Any six axes of a caller's tensor.
+using six_axes = detail::weights_view;
+
+/// Of the caller's tensor, which a kernel sees as `seen`: staged where that is another. It
+/// may have more of an axis, or `elements` from its first one on, all of them zeros.
+convolution_operand operand_of(const six_axes &callers, const six_axes &seen,
+        bool is_output, int64_t elements = 0);
+
 /// Where a kernel finds src, weights and dst, and the other tensors of up to two ops that
 /// it computes with the convolution, which have the output's layout.
 using operand_data = std::array<void *, 5>;
@@ -133,28 +141,39 @@ std::optional<size_t> convolution_workspace_left(
 using staged_launches = std::function<void(
         const operand_data &data, std::byte *own, const launch_stream &stream)>;
 
-/// A plan of such tensors: what is staged lies at the start of the workspace, and gradients
-/// of one op share what both of them copy.
-class staged_convolution : public detail::plan {
+/// What a plan of such tensors is made of.
+struct staged_work {
+    std::array<convolution_operand, 3> operands; ///< src, weights, dst
+    size_t output = 0; ///< which of them is computed
+    size_t own_bytes = 0;
+    staged_launches launches;
+    std::string library; ///< words for get_info, the next two as well
+    std::string kernel = {}; ///< may be empty
+    std::string copied_as = {}; ///< " as f32"
+    /// Tensors as the output, which is not staged if there are any.
+    size_t others = 0;
+    bool deterministic = true;
+    bool bits_of_ops = true;
+};
+
+/// What is staged lies at the start of the workspace, and gradients of one op share what
+/// both of them copy.
+class staged_convolution final : public detail::plan {
 public:
-    /// Of src, weights and dst. `library`, `kernel`, which may be empty, and `copied_as`,
-    /// " as f32", are words for get_info. With `others` that are as the output, which is
-    /// not staged if there are any.
-    staged_convolution(const std::array<convolution_operand, 3> &operands,
-            size_t output, size_t own_bytes, staged_launches launches,
-            std::string library, std::string kernel = {},
-            std::string copied_as = {}, size_t others = 0);
+    explicit staged_convolution(staged_work work);
 
     /// Makes this plan use the copy of an input that `earlier` makes, which is executed
     /// just ahead of it on the same workspace. Nothing is shared where `earlier` does
     /// not copy the input to the same layout, or where one of the two shares another
     /// input already.
-    void share_copy(detail::plan &earlier, size_t argument) final;
-    size_t workspace_bytes() const final;
+    void share_copy(detail::plan &earlier, size_t argument) override;
+    size_t workspace_bytes() const override;
     void execute(std::span<void *const> args, std::byte *workspace,
-            detail::stream_impl &stream) const final;
+            detail::stream_impl &stream) const override;
     /// "LIBRARY (KERNEL; src copied COPIED_AS (src by the step before))".
-    std::string backend() const final;
+    std::string backend() const override;
+    bool deterministic() const override { return work_.deterministic; }
+    bool bits_of_ops() const override { return work_.bits_of_ops; }
 
 private:
     /// Places the tensor with this index at the start, the others behind it.
@@ -165,11 +184,7 @@ private:
     operand_data bring(std::span<void *const> args, std::byte *start,
             detail::stream_impl &stream) const;
 
-    const std::array<convolution_operand, 3> operands_;
-    const size_t output_, own_bytes_;
-    const staged_launches launches_;
-    const std::string library_, kernel_, copied_as_;
-    const size_t others_;
+    const staged_work work_;
     std::array<size_t, 3> offsets_ {}; ///< bytes from the start, where staged
     /// The inputs whose copies the plan before has made (share_copy).
     std::array<bool, 3> brought_ {};

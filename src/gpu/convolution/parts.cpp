@@ -125,12 +125,6 @@ convolution_parts parts_of(const convolution_problem &problem,
     for (size_t axis = 0; axis < 3; ++axis) {
         const int64_t stride = problem.strides[axis];
         if (!what.axes[axis] || stride == 1) continue;
-        if (problem.dst.dims[2 + axis] == 1) {
-            // What no second position follows may have any stride.
-            for (convolution_part &part : parts)
-                part.problem.strides[axis] = 1;
-            continue;
-        }
         constexpr int64_t most_points = int64_t {1} << 30;
         if (axes_exceed(problem, most_points)) {
             made.refusal = "takes less than 2^30 points along an axis; "

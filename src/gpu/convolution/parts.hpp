@@ -23,7 +23,6 @@ struct convolution_parts : detail::convolution_slices {
 
 /// What is taken apart: the groups, one by one; and of gradients of src the
 /// positions that a stride meets with the same taps, along the axes that are named.
-/// Where dst has one position a stride has no effect: there it becomes 1.
 struct taken_apart {
     bool groups = false;
     std::array<bool, 3> axes {};

@@ -64,22 +64,11 @@ struct problem_arrangement {
 /// padding, then src extended by zeros so that both sides are padded alike;
 /// the caller's types, then f32. Copies of 16 bits to NXC, and of the weights
 /// then, may have more channels than the caller's, filled up with zeros, for which
-/// some tensors are copied that could be read in place (channels.cpp). Empty where a
+/// some tensors are copied that could be read in place. Empty where a
 /// tensor has 2^31 elements or more.
 std::vector<problem_arrangement> arrangements_of(
         const detail::convolution_problem &problem);
 
 constexpr int64_t channels_at_once = 8; ///< that kernels of 16 bits read
-
-/// How many channels cuDNN is told of (channels.cpp).
-struct channel_counts {
-    int64_t src, dst;
-};
-
-/// Of a convolution of one group in 16 bits and NXC: both filled up with zeros to
-/// multiples of that, or both the caller's. `src_staged`, `dst_staged`: the tensor is
-/// copied anyway.
-channel_counts filled_channels(
-        const detail::convolution_problem &, bool src_staged, bool dst_staged);
 
 } // namespace gradnn::gpu::cudnn

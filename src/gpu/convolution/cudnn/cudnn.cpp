@@ -78,42 +78,37 @@ std::string why_sums_too_long(
             ", given ", terms);
 }
 
-class convolution_plan final : public staged_convolution {
-public:
-    convolution_plan(
-            const problem_arrangement &arrangement, const built_plan &chosen)
-        : staged_convolution(
-                {arrangement.operands[0], arrangement.operands[1],
-                        arrangement.operands[2]},
-                arrangement.output(), chosen.workspace_bytes(),
-                [chosen](const operand_data &data, std::byte *own,
-                        const launch_stream &stream) {
-                    const borrowed_handle handle(stream.device, stream);
-                    chosen.execute(handle.get(), data, own);
-                },
-                text("cuDNN ", version_text()), chosen.tag(),
-                arrangement.widened ? " as f32" : "",
-                arrangement.epilogue.size()),
-          deterministic_(chosen.deterministic()),
-          has_ops_behind_(!arrangement.epilogue.empty()) {}
-
-    bool deterministic() const override { return deterministic_; }
-    // Another kernel adds in another order.
-    bool bits_of_ops() const override { return !has_ops_behind_; }
-
-private:
-    const bool deterministic_, has_ops_behind_;
-};
+std::unique_ptr<plan> plan_of(
+        const problem_arrangement &arrangement, const built_plan &chosen) {
+    const auto launches = [chosen](const operand_data &data, std::byte *own,
+                                  const launch_stream &stream) {
+        const borrowed_handle handle(stream.device, stream);
+        chosen.execute(handle.get(), data, own);
+    };
+    const auto &[src, weights, dst] = arrangement.operands;
+    return std::make_unique<staged_convolution>(
+            staged_work {.operands = {src, weights, dst},
+                    .output = arrangement.output(),
+                    .own_bytes = chosen.workspace_bytes(),
+                    .launches = launches,
+                    .library = text("cuDNN ", version_text()),
+                    .kernel = chosen.tag(),
+                    .copied_as = arrangement.widened ? " as f32" : "",
+                    .others = arrangement.epilogue.size(),
+                    .deterministic = chosen.deterministic(),
+                    // Another kernel adds in another order.
+                    .bits_of_ops = arrangement.epilogue.empty()});
+}
 
 /// Where cuDNN 9.14, looking for engines, divides by zero, writes where it may not
 /// or does not return: some gradients of src with strides and dilations along the
 /// same axis; which ones is not known. make() takes such axes apart.
-bool crashes_cudnn(
-        const convolution_problem &problem, const problem_arrangement &seen) {
-    if (!is_to_src(problem)) return false;
-    for (size_t axis = 0; axis < static_cast<size_t>(seen.space); ++axis)
-        if (seen.strides[axis] > 1 && seen.dilations[axis] > 1) return true;
-    return false;
+taken_apart crashes_of(const convolution_problem &problem) {
+    taken_apart crashes;
+    for (size_t axis = 0; axis < crashes.axes.size(); ++axis)
+        crashes.axes[axis] = is_to_src(problem) && problem.strides[axis] > 1
+                && problem.dilations[axis] > 1;
+    return crashes;
 }
 
 /// Where cuDNN (9.14 and 9.19) reads or writes beyond its operands: in convolutions of
@@ -181,7 +176,7 @@ plan_or_refusal refusal_of(const convolution_problem &problem,
                 "tensors and positions of windows of less than 2^31 elements, "
                 "and windows that meet src and end near it",
                 problem);
-    if (crashes_cudnn(problem, arrangements.front()))
+    if (std::ranges::count(crashes_of(problem).axes, true) > 0)
         return detail::refuse(
                 "no gradients of src with these strides and dilations along an "
                 "axis, on which cuDNN crashes",
@@ -230,8 +225,7 @@ struct earlier_slice {
 plan_or_refusal make_slice(const convolution_problem &problem,
         const compile_options &options, earlier_slice &earlier) {
     if (earlier.is_like(problem))
-        return std::make_unique<convolution_plan>(
-                *earlier.arrangement, earlier.chosen);
+        return plan_of(*earlier.arrangement, earlier.chosen);
     const auto arrangements = arrangements_of(problem);
     plan_or_refusal refused = refusal_of(problem, options, arrangements);
     if (!refused.refusal.empty()) return refused;
@@ -241,7 +235,7 @@ plan_or_refusal make_slice(const convolution_problem &problem,
         built_plan found = find_plan(arrangement, options, reason);
         if (found) {
             earlier = {problem, arrangement, found};
-            return std::make_unique<convolution_plan>(arrangement, found);
+            return plan_of(arrangement, found);
         }
         if (reasons.find(reason) == std::string::npos)
             reasons += (reasons.empty() ? "" : "; ") + reason;
@@ -254,11 +248,8 @@ plan_or_refusal make_slice(const convolution_problem &problem,
 plan_or_refusal make(
         const convolution_problem &problem, const compile_options &options) {
     constexpr size_t most_parts = 32;
-    taken_apart crashes;
-    for (size_t axis = 0; axis < crashes.axes.size(); ++axis)
-        crashes.axes[axis]
-                = problem.strides[axis] > 1 && problem.dilations[axis] > 1;
-    return make_of_parts(problem, parts_of(problem, crashes, most_parts),
+    return make_of_parts(problem,
+            parts_of(problem, crashes_of(problem), most_parts),
             [&](const convolution_problem &part) {
                 earlier_slice earlier;
                 return make_of_parts(part, {slices_for_cudnn(part), {}},
@@ -301,7 +292,7 @@ plan_or_refusal make_fused(
     std::string reason;
     built_plan found = find_plan(arrangement, options, reason);
     if (!found) return plan_or_refusal::refuse(reason);
-    return std::make_unique<convolution_plan>(arrangement, found);
+    return plan_of(arrangement, found);
 }
 
 } // namespace gradnn::gpu::cudnn

@@ -22,13 +22,9 @@
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 
-#if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"
-#endif
 #include <cudnn_frontend_ExecutionPlan.h>
 #include <cudnn_frontend_Heuristics.h>
 #include <cudnn_frontend_VariantPack.h>
-#if defined(__GNUC__)
 #pragma GCC diagnostic pop
-#endif

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -97,11 +96,11 @@ std::mutex &compile_mutex(int device) {
     return pool().compiling[device];
 }
 
-/// An idle handle, best one that is bound to the stream.
-std::optional<idle_handle> take_idle(int device, cudaStream_t stream) {
+/// An idle handle, best one that is bound to the stream; null where there is none.
+idle_handle take_idle(int device, cudaStream_t stream) {
     const std::lock_guard lock(pool().mutex);
     std::vector<idle_handle> &idle = pool().idle[device];
-    if (idle.empty()) return std::nullopt;
+    if (idle.empty()) return {};
     auto found = std::ranges::find(idle, stream, &idle_handle::stream);
     if (found == idle.end()) --found;
     std::swap(*found, idle.back());
@@ -127,10 +126,10 @@ std::string missing_reason() {
 
 borrowed_handle::borrowed_handle(int device, cudaStream_t stream)
     : device_(device), stream_(stream) {
-    const auto idle = take_idle(device, stream);
-    handle_ = idle ? idle->handle : make_handle();
+    const idle_handle idle = take_idle(device, stream);
+    handle_ = idle.handle != nullptr ? idle.handle : make_handle();
     // A new handle is bound to the legacy default stream.
-    if ((idle ? idle->stream : nullptr) == stream) return;
+    if (idle.stream == stream) return;
     const int result = cudnn_frontend::detail::set_stream(handle_, stream);
     if (result == CUDNN_STATUS_SUCCESS) return;
     static_cast<void>(cudnn_frontend::detail::destroy_handle(handle_));

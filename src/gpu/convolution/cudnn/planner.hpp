@@ -1,5 +1,5 @@
 // Turns what cuDNN's heuristics say of an arrangement into plans. It needs
-// cudnn-frontend's headers; only plan.cpp, planner.cpp, rules.cpp and trials.cpp include it.
+// cudnn-frontend's headers; only plan.cpp and planner.cpp include it.
 #pragma once
 
 #include <array>
@@ -17,21 +17,6 @@ namespace gradnn::gpu::cudnn {
 
 /// By which cuDNN knows src, weights and dst, and the other tensors of ops behind.
 constexpr std::array<int64_t, 5> operand_ids {1, 2, 3, 4, 5};
-
-// Which of these kernels gradnn does not use (rules.cpp).
-/// Whether a kernel may not be used, by what cuDNN notes of it. F(2x2, 3x3), the
-/// Winograd transform of 4x4 tiles, is as exact in f32 as plain sums; larger
-/// tiles are not, nor is any of them in 16 bits.
-bool barred(cudnnBackendDescriptor_t config,
-        const problem_arrangement &arrangement,
-        const detail::compile_options &options);
-
-/// Kernels that do less than cuDNN's notes say of them, or less than gradnn
-/// promises: found by running all that the heuristics name (cuDNN 9.14, 9.19).
-/// tests/sweep/cudnn_sweep.cpp does that on random problems. `tag` is cuDNN's name
-/// of it: a number, which it keeps from version to version, and its knobs.
-bool flawed(const std::string &tag, const problem_arrangement &arrangement,
-        const detail::compile_options &options);
 
 /// "eng17" of "eng17_k25=0".
 std::string engine_of(const std::string &tag);
@@ -55,20 +40,7 @@ public:
     /// An empty plan and a reason where it cannot be built.
     built_plan build(size_t index, std::string &reason);
 
-    /// The first that can be built, and that runs where cuDNN's word for it is
-    /// doubtful; an empty plan and a reason if none does.
-    built_plan first(int device, std::string &reason);
-    /// The one of this name (see name()), or an empty plan.
-    built_plan named(const std::string &wanted);
-    /// Runs the candidates on memory of its own; the fastest and its name, or
-    /// an empty plan where that memory cannot be had.
-    built_plan fastest(int device, std::string &found);
-
 private:
-    /// Runs a plan once on memory of its own: whether it can be, or there is no
-    /// such memory; the reason if not.
-    bool runs(const built_plan &plan, int device, std::string &reason) const;
-
     const problem_arrangement &arrangement_;
     const detail::compile_options &options_;
     const library_handle handle_;

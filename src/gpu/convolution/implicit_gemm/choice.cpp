@@ -55,9 +55,7 @@ matrices matrices_of(const dense_problem &p) {
     return {points, p.k, p.c, windows, products};
 }
 
-struct estimate {
-    double cycles = 0.0;
-    double computed = 0.0; ///< products
+struct estimate : tile_choice {
     int64_t chain = 0; ///< k tiles of the longest block
 };
 
@@ -67,7 +65,7 @@ estimate estimate_of(const tile_set &set, const dense_problem &p,
     const int64_t channel_tiles
             = ceil_div(ceil_div(g.channels, slices), set.terms);
     auto chain = static_cast<double>(g.windows * channel_tiles);
-    estimate made;
+    estimate made {{&t, slices}};
     made.chain = g.windows * channel_tiles;
     if (p.operation == operation::strided_data) {
         // Each phase of the strides has tiles and a part of the window of its
@@ -87,7 +85,8 @@ estimate estimate_of(const tile_set &set, const dense_problem &p,
             * static_cast<double>(ceil_div(g.columns, t.n)) * slices;
     const auto area = static_cast<double>(t.m) * static_cast<double>(t.n);
     const auto terms = static_cast<double>(set.terms);
-    made.computed = blocks * chain * area * terms;
+    made.products = g.products;
+    made.useful = g.products / (blocks * chain * area * terms);
     const double work = chain * area * terms / (set.rate * t.efficiency);
     const auto element = static_cast<double>(detail::size_of(p.types.sums()));
     const double rest = round_start + area * element / store_rate;
@@ -136,11 +135,13 @@ tile_choice choose_tile(const tile_set &set, const dense_problem &problem,
             ? 1
             : std::min<int64_t>(most_slices, all_tiles);
     tile_choice best;
-    // A gradient of weights has short chains unless the slices do not fit.
+    // A gradient of weights, where a slice costs little, has chains that keep their digits
+    // (256 k tiles of f32 are off by 4e-7) unless the slices do not fit.
+    constexpr int64_t short_chain = 256;
     const int64_t wanted_chain = problem.operation == operation::weights
-            ? set.longest_chain
-            : set.longest_possible_chain;
-    for (const int64_t chain : {wanted_chain, set.longest_possible_chain}) {
+            ? short_chain
+            : set.longest_chain;
+    for (const int64_t chain : {wanted_chain, set.longest_chain}) {
         for (const tile &each : set.tiles) {
             if (each.operation != problem.operation
                     || each.space != problem.space)
@@ -149,14 +150,9 @@ tile_choice choose_tile(const tile_set &set, const dense_problem &problem,
                 if (partial_bytes(problem, slices) > partial_bytes_limit) break;
                 const estimate found = estimate_of(
                         set, problem, g, each, slices, multiprocessors);
-                if (found.chain > chain) continue;
-                if (best.tile != nullptr && found.cycles >= best.cycles)
-                    continue;
-                best.tile = &each;
-                best.slices = slices;
-                best.cycles = found.cycles;
-                best.useful = g.products / found.computed;
-                best.products = g.products;
+                if (found.chain <= chain
+                        && (best.tile == nullptr || found.cycles < best.cycles))
+                    best = found;
             }
         }
         if (best.tile != nullptr) break;

@@ -1,17 +1,8 @@
-// Convolution on tensor cores, forward and backward, by CUTLASS's implicit
-// GEMM: the plan of convolution.gpu_tf32x3, convolution.gpu_f64 and
-// convolution.gpu_wide_weights, which differ in their tiles and in the
-// arithmetic of these.
+// The plan of convolution.gpu_tf32x3, convolution.gpu_f64 and convolution.gpu_wide_weights,
+// which differ in their tiles and in the arithmetic of these (README.md).
 //
-// Zeros are multiplied for what a window meets outside src, as by cuDNN.
-// Deterministic: every sum has one order, which follows from the problem, the
-// device and the workspace limit (choice.cpp); sums
-// that are cut into slices are added up by a second launch.
-//
-// The tensors must be dense, channels last, channels in whole 16 bytes: others
-// are copied through the workspace (mapping.cpp).
-// Groups, and gradients of src with strides and dilations or in three dimensions,
-// are computed in parts, one after the other (../parts.hpp).
+// Zeros are multiplied for what a window meets outside src, as by cuDNN. Every sum has one
+// order, which follows from the problem, the device and the workspace limit (choice.cpp).
 #include <algorithm>
 #include <memory>
 
@@ -79,15 +70,14 @@ plan_or_refusal make_part(const tile_set &set,
                         " counts in, and at most 65535 of its blocks on a "
                         "side"),
                 problem);
-    return std::make_unique<staged_convolution>(
-            mapping->operands, mapping->order[2],
-            partial_bytes(mapping->problem, choice.slices),
+    return std::make_unique<staged_convolution>(staged_work {mapping->operands,
+            mapping->order[2], partial_bytes(mapping->problem, choice.slices),
             [launch, order = mapping->order](const operand_data &data,
                     std::byte *partials, const launch_stream &stream) {
                 launch(data[order[0]], data[order[1]], data[order[2]], partials,
                         stream);
             },
-            "CUTLASS", choice.name());
+            "CUTLASS", choice.name()});
 }
 
 /// Strides where there is no kernel with strides.
@@ -122,7 +112,7 @@ detail::convolution_slices slices_for(
 
 tile_launcher launcher_of(const char *kernel, const tile_choice &choice,
         const dense_problem &problem) {
-    const tile_kernel tile = choice.tile->make(problem, choice.slices);
+    const tile_kernel tile = choice.tile->make(kernel, problem, choice.slices);
     if (!tile) return nullptr;
     slices_sum sum; // empty where there are no partial sums
     if (partial_bytes(problem, choice.slices) != 0)

@@ -122,26 +122,11 @@ struct tile {
     int resident;
     double efficiency;
     /// Empty where CUTLASS refuses. The device must be current.
-    tile_kernel (*make)(const dense_problem &, int slices);
+    tile_kernel (*make)(const char *kernel, const dense_problem &, int slices);
 
     /// "forward_3d_128x64"
     std::string name() const;
 };
-
-/// How products and sums are computed; a kernel of the list each.
-enum class arithmetic { tf32x3, f64, wide_weights };
-
-/// The kernel of a tile (tiles/unit.cu.in).
-template <arithmetic Arithmetic, operation Operation, int Space, int Rows,
-        int Columns>
-tile_kernel make_tile(const dense_problem &, int slices);
-
-template <arithmetic Arithmetic, operation Operation, int Space, int Rows,
-        int Columns>
-constexpr tile tile_of(int resident, double efficiency) {
-    return {Operation, Space, Rows, Columns, resident, efficiency,
-            make_tile<Arithmetic, Operation, Space, Rows, Columns>};
-}
 
 /// The tiles of a kind of arithmetic, and what bounds them.
 struct tile_set {
@@ -155,11 +140,8 @@ struct tile_set {
     /// The share of a tile's products (without those of filled-up terms) that must
     /// be useful in a problem that is not small: below it cuDNN is faster.
     double least_useful;
-    /// k tiles in one chain of sums that keep their digits: more are cut into
-    /// slices for a gradient of weights, where a slice costs little, and those
-    /// of `longest_possible_chain` in all cases.
+    /// k tiles in one chain of sums: more are cut into slices.
     int64_t longest_chain;
-    int64_t longest_possible_chain;
 };
 
 /// The tile and the number of slices of the sums that should take the least

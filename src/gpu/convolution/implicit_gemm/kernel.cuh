@@ -1,13 +1,4 @@
-// A CUTLASS implicit GEMM as a tile_kernel. The source made of tiles/unit.cu.in
-// instantiates one for each tile of kernels.cpp.
-//
-// dst[n,y,o] = sum over k, i of src[n, y*stride - pad + k*dilation, i]
-// * weights[o,k,i], and its gradients, as matrix products whose operands are
-// gathered from the tensors as they are read:
-//
-//     forward       rows n,y      columns o     terms k,i
-//     strided_data  rows n,x      columns i     terms k,o that meet x
-//     weights       rows o        columns k,i   terms n,y
+// A CUTLASS implicit GEMM as a tile_kernel (README.md has rows, columns and terms).
 //
 // A block computes a tile of rows by columns; its k tiles, of 16 terms or more,
 // come to shared memory by asynchronous copies, a few in flight. With slices a
@@ -24,15 +15,12 @@
 #include <cutlass/conv/kernel/default_conv3d_fprop.h>
 #include <cutlass/conv/kernel/default_conv3d_wgrad.h>
 #include <cutlass/epilogue/thread/linear_combination.h>
-#include <cutlass/gemm/warp/default_mma_tensor_op_sm80.h>
 
+#include "gpu/convolution/implicit_gemm/arithmetic.cuh"
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu::implicit_gemm {
-
-template <int Rows, int Columns, int Terms>
-using shape = cutlass::gemm::GemmShape<Rows, Columns, Terms>;
 
 /// The sums as they are, 16 bytes at a time.
 template <typename Element>
@@ -56,103 +44,58 @@ using ampere = cutlass::arch::Sm80; ///< and later generations
 constexpr auto optimized = cutlass::conv::IteratorAlgorithm::kOptimized;
 constexpr auto strided = cutlass::conv::StrideSupport::kStrided;
 
-/// The tag by which CUTLASS's templates are asked for the products of another tag, with
-/// what Changed makes of the warp-level operator in its place.
-template <typename Tag, template <typename> typename Changed>
-struct changed_products {};
-
-} // namespace gradnn::gpu::implicit_gemm
-
-template <typename WarpShape, typename InstructionShape, typename Element,
-        typename LayoutA, typename LayoutB, typename LayoutC, typename Tag,
-        template <typename> typename Changed, int PartitionsK, bool RowMajor>
-struct cutlass::gemm::warp::DefaultMmaTensorOp<WarpShape, InstructionShape,
-        Element, LayoutA, Element, LayoutB, float, LayoutC,
-        gradnn::gpu::implicit_gemm::changed_products<Tag, Changed>, PartitionsK,
-        RowMajor> {
-    using Stock = DefaultMmaTensorOp<WarpShape, InstructionShape, Element,
-            LayoutA, Element, LayoutB, float, LayoutC, Tag, PartitionsK,
-            RowMajor>;
-    using Policy = typename Stock::Policy;
-    using Type = Changed<typename Stock::Type>;
-};
-
-namespace gradnn::gpu::implicit_gemm {
-
-/// CUTLASS's kernel of an operation, a number of spatial axes and a tile. The
-/// arithmetic A says
-///
-///     element         of the inputs
-///     sums            float or double: of the sums and of the output
-///     instruction     the shape of the tensor cores' instruction
-///     products        CUTLASS's name of the way to multiply
-///     terms           of a k tile
-///     warp            a warp's part of a tile of so many rows and columns
-///     stages          k tiles in shared memory
-///     read_at_once    elements that an asynchronous copy brings (2-D kernels;
-///                     the others follow the copy's own arrangement)
-///     name            for errors at launch
+/// CUTLASS's kernel of an operation, a number of spatial axes and a tile, with an arithmetic
+/// (arithmetic.cuh).
 template <typename A, operation Operation, int Space, typename Tile,
-        typename Warp, typename Element = typename A::element,
-        typename Sums = typename A::sums>
-struct kernel_of;
-
-template <typename A, typename Tile, typename Warp, typename Element,
-        typename Sums>
-struct kernel_of<A, operation::forward, 2, Tile, Warp, Element, Sums> {
-    using type = typename cutlass::conv::kernel::DefaultConv2dFprop<Element,
-            nhwc, Element, nhwc, Sums, nhwc, Sums, tensor_cores, ampere, Tile,
-            Warp, typename A::instruction, store<Sums>, swizzle, A::stages,
-            typename A::products, optimized, strided, A::read_at_once,
-            A::read_at_once>::Kernel;
-};
-template <typename A, typename Tile, typename Warp, typename Element,
-        typename Sums>
-struct kernel_of<A, operation::weights, 2, Tile, Warp, Element, Sums> {
-    using type = typename cutlass::conv::kernel::DefaultConv2dWgrad<Element,
-            nhwc, Element, nhwc, Sums, nhwc, Sums, tensor_cores, ampere, Tile,
-            Warp, typename A::instruction, store<Sums>, swizzle, A::stages,
-            typename A::products, optimized, strided, A::read_at_once,
-            A::read_at_once>::Kernel;
-};
-template <typename A, typename Tile, typename Warp, typename Element,
-        typename Sums>
-struct kernel_of<A, operation::strided_data, 2, Tile, Warp, Element, Sums> {
-    using type = typename cutlass::conv::kernel::DefaultConv2dDgrad<Element,
-            nhwc, Element, nhwc, Sums, nhwc, Sums, tensor_cores, ampere, Tile,
-            Warp, typename A::instruction, store<Sums>, strided_swizzle,
-            A::stages, typename A::products, optimized, strided,
-            A::read_at_once, A::read_at_once>::Kernel;
-};
-template <typename A, typename Tile, typename Warp, typename Element,
-        typename Sums>
-struct kernel_of<A, operation::forward, 3, Tile, Warp, Element, Sums> {
-    using parts = cutlass::conv::kernel::DefaultConv3dFprop<Element, ndhwc,
-            Element, ndhwc, Sums, ndhwc, Sums, tensor_cores, ampere, Tile, Warp,
-            typename A::instruction, store<Sums>, swizzle, A::stages,
-            typename A::products, optimized, strided>;
-    // CUTLASS's own copies the weights past the first cache, as can be done
-    // with 16 bytes at once alone.
-    static constexpr auto second_cache = sizeof(Element) * A::read_at_once == 16
-            ? cutlass::arch::CacheOperation::Global
-            : cutlass::arch::CacheOperation::Always;
-    using pipeline = cutlass::conv::threadblock::ImplicitGemmMultistage<Tile,
-            typename parts::IteratorA, typename parts::SmemIteratorA,
-            cutlass::arch::CacheOperation::Always, typename parts::IteratorB,
-            typename parts::SmemIteratorB, second_cache,
-            typename parts::MmaPolicy, A::stages>;
-    using type = cutlass::conv::kernel::ImplicitGemmConvolution<pipeline,
-            typename parts::Epilogue, swizzle, cutlass::conv::Operator::kFprop,
-            cutlass::conv::Conv3dProblemSize>;
-};
-template <typename A, typename Tile, typename Warp, typename Element,
-        typename Sums>
-struct kernel_of<A, operation::weights, 3, Tile, Warp, Element, Sums> {
-    using type = typename cutlass::conv::kernel::DefaultConv3dWgrad<Element,
-            ndhwc, Element, ndhwc, Sums, ndhwc, Sums, tensor_cores, ampere,
-            Tile, Warp, typename A::instruction, store<Sums>, swizzle,
-            A::stages, typename A::products, optimized, strided>::Kernel;
-};
+        typename Warp>
+auto kernel_type() {
+    namespace conv = cutlass::conv::kernel;
+    using element = typename A::element;
+    using sums = typename A::sums;
+    using step = typename A::instruction;
+    using products = typename A::products;
+    constexpr int at_once = A::read_at_once;
+    if constexpr (Operation == operation::forward && Space == 2) {
+        return std::type_identity<typename conv::DefaultConv2dFprop<element,
+                nhwc, element, nhwc, sums, nhwc, sums, tensor_cores, ampere,
+                Tile, Warp, step, store<sums>, swizzle, A::stages, products,
+                optimized, strided, at_once, at_once>::Kernel>();
+    } else if constexpr (Operation == operation::weights && Space == 2) {
+        return std::type_identity<typename conv::DefaultConv2dWgrad<element,
+                nhwc, element, nhwc, sums, nhwc, sums, tensor_cores, ampere,
+                Tile, Warp, step, store<sums>, swizzle, A::stages, products,
+                optimized, strided, at_once, at_once>::Kernel>();
+    } else if constexpr (Operation == operation::strided_data) {
+        return std::type_identity<typename conv::DefaultConv2dDgrad<element,
+                nhwc, element, nhwc, sums, nhwc, sums, tensor_cores, ampere,
+                Tile, Warp, step, store<sums>, strided_swizzle, A::stages,
+                products, optimized, strided, at_once, at_once>::Kernel>();
+    } else if constexpr (Operation == operation::weights) {
+        return std::type_identity<typename conv::DefaultConv3dWgrad<element,
+                ndhwc, element, ndhwc, sums, ndhwc, sums, tensor_cores, ampere,
+                Tile, Warp, step, store<sums>, swizzle, A::stages, products,
+                optimized, strided>::Kernel>();
+    } else {
+        using parts = conv::DefaultConv3dFprop<element, ndhwc, element, ndhwc,
+                sums, ndhwc, sums, tensor_cores, ampere, Tile, Warp, step,
+                store<sums>, swizzle, A::stages, products, optimized, strided>;
+        // CUTLASS's own copies the weights past the first cache, as can be done
+        // with 16 bytes at once alone.
+        using cache = cutlass::arch::CacheOperation;
+        constexpr auto second_cache = sizeof(element) * at_once == 16
+                ? cache::Global
+                : cache::Always;
+        using pipeline = cutlass::conv::threadblock::ImplicitGemmMultistage<
+                Tile, typename parts::IteratorA, typename parts::SmemIteratorA,
+                cache::Always, typename parts::IteratorB,
+                typename parts::SmemIteratorB, second_cache,
+                typename parts::MmaPolicy, A::stages>;
+        return std::type_identity<conv::ImplicitGemmConvolution<pipeline,
+                typename parts::Epilogue, swizzle,
+                cutlass::conv::Operator::kFprop,
+                cutlass::conv::Conv3dProblemSize>>();
+    }
+}
 
 template <typename Kernel>
 __global__ void __launch_bounds__(Kernel::kThreadCount)
@@ -196,10 +139,11 @@ Size size_of(const dense_problem &p, int slices) {
 
 template <typename A, operation Operation, int Space, typename Tile,
         typename Warp>
-tile_kernel bind(const dense_problem &p, int slices) {
+tile_kernel bind(const char *name, const dense_problem &p, int slices) {
     using element = typename A::element;
     using sums = typename A::sums;
-    using kernel = typename kernel_of<A, Operation, Space, Tile, Warp>::type;
+    using kernel = typename decltype(kernel_type<A, Operation, Space, Tile,
+            Warp>())::type;
     constexpr size_t shared_bytes = sizeof(typename kernel::SharedStorage);
     static_assert(shared_bytes <= 99 << 10); // of 8.6, 8.9 and 12.0
     const auto size = size_of<typename kernel::ConvProblemSize>(p, slices);
@@ -230,24 +174,26 @@ tile_kernel bind(const dense_problem &p, int slices) {
         params.ptr_A = static_cast<const element *>(a);
         params.ptr_B = static_cast<const element *>(b);
         params.ptr_C = params.ptr_D = static_cast<sums *>(to);
-        launch(A::name, run_tile<kernel>, grid, kernel::kThreadCount,
-                shared_bytes, stream, params);
+        launch(name, run_tile<kernel>, grid, kernel::kThreadCount, shared_bytes,
+                stream, params);
     };
 }
 
 /// The kernel of a tile. An arithmetic of two types, bf16 and f16, is that of the
 /// problem's inputs.
 template <typename A, operation Operation, int Space, int Rows, int Columns>
-tile_kernel make_of(const dense_problem &problem, int slices) {
+tile_kernel make_of(
+        const char *name, const dense_problem &problem, int slices) {
     if constexpr (requires { typename A::of_bf16; })
         return problem.types.input == detail::data_type::bf16
                 ? make_of<typename A::of_bf16, Operation, Space, Rows, Columns>(
-                        problem, slices)
+                        name, problem, slices)
                 : make_of<typename A::of_f16, Operation, Space, Rows, Columns>(
-                        problem, slices);
+                        name, problem, slices);
     else
         return bind<A, Operation, Space, shape<Rows, Columns, A::terms>,
-                typename A::template warp<Rows, Columns>>(problem, slices);
+                typename A::template warp<Rows, Columns>>(
+                name, problem, slices);
 }
 
 } // namespace gradnn::gpu::implicit_gemm

@@ -1,5 +1,6 @@
 // A convolution_problem as a dense channels-last one: which tensors are copied
 // and how. Plain host arithmetic, without CUDA.
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -14,7 +15,6 @@ namespace gradnn::gpu::implicit_gemm {
 
 namespace {
 
-using detail::convolution_direction;
 using detail::convolution_problem;
 using detail::data_type;
 using detail::text;
@@ -36,61 +36,37 @@ struct axis {
     int64_t stride;
 };
 
-/// An axis of a dense tensor: one of the caller's, or several as one, from the
-/// outermost to the innermost; and its size, filled up where it is larger.
-struct dense_axis {
-    std::vector<axis> parts;
-    int64_t size;
-};
+/// From the outermost to the innermost.
+using axes = std::vector<axis>;
 
 template <typename View>
 axis axis_of(const View &tensor, size_t i) {
     return {tensor.dims[i], tensor.strides[i]};
 }
 
-/// Filled up to a multiple.
-dense_axis filled_axis(std::vector<axis> parts, int64_t multiple) {
-    int64_t size = 1;
-    for (const axis &part : parts)
-        size *= part.size;
-    return {std::move(parts), round_up(size, multiple)};
-}
-
-dense_axis plain(const axis &of) {
-    return filled_axis({of}, 1);
-}
-
-/// The axes from the outermost to the innermost; at most six of the caller's
-/// are larger than 1.
-convolution_operand operand_of(
-        data_type type, const std::array<dense_axis, 5> &axes, bool is_output) {
-    convolution_operand made;
-    bool padded = false;
-    strided_copy &copy = made.copy;
-    copy.src_type = copy.dst_type = type;
-    copy.dims.fill(1);
-    auto rank = copy.dims.size();
-    int64_t next = 1;
-    for (size_t i = axes.size(); i-- > 0;) {
-        const int64_t pitch = next;
-        for (size_t j = axes[i].parts.size(); j-- > 0;) {
-            const axis &part = axes[i].parts[j];
-            if (part.size == 1) continue;
-            made.staged = made.staged || part.stride != next;
-            --rank;
-            copy.dims[rank] = part.size;
-            copy.src_strides[rank] = is_output ? next : part.stride;
-            copy.dst_strides[rank] = is_output ? part.stride : next;
-            next *= part.size;
+/// Dense; the outer and the inner axes together are filled up to multiples.
+convolution_operand operand_of(data_type type, const axes &outer,
+        int64_t outer_multiple, const axes &middle, const axes &inner,
+        int64_t inner_multiple, bool is_output) {
+    six_axes callers {type, {1, 1, 1, 1, 1, 1}, {}};
+    six_axes seen = callers;
+    int64_t elements = 1;
+    size_t axis = callers.dims.size();
+    const auto add = [&](const axes &some, int64_t multiple) {
+        const int64_t pitch = elements;
+        for (auto each = some.rbegin(); each != some.rend(); ++each) {
+            --axis;
+            callers.dims[axis] = seen.dims[axis] = each->size;
+            callers.strides[axis] = each->stride;
+            seen.strides[axis] = elements;
+            elements *= each->size;
         }
-        padded = padded || next != pitch * axes[i].size;
-        next = pitch * axes[i].size;
-    }
-    copy.rank = static_cast<int>(copy.dims.size());
-    made.bytes = static_cast<size_t>(next * detail::size_of(type));
-    made.staged = made.staged || padded;
-    made.zero_first = padded && !is_output;
-    return made;
+        elements = pitch * round_up(elements / pitch, multiple);
+    };
+    add(inner, inner_multiple);
+    add(middle, 1);
+    add(outer, outer_multiple);
+    return gpu::operand_of(callers, seen, is_output, elements);
 }
 
 /// Windows of few channels that tile src, as a vision transformer's patches:
@@ -120,8 +96,8 @@ bool is_of_patches(const convolution_problem &problem) {
 
 /// Channels and, with patches, the positions of a window: in the order that
 /// the caller's src has them in.
-std::vector<axis> window_axes(const convolution_problem &problem,
-        const axis &channels, const axis &rows, const axis &columns) {
+axes window_axes(const convolution_problem &problem, const axis &channels,
+        const axis &rows, const axis &columns) {
     if (problem.src.strides[1] == 1) return {rows, columns, channels};
     return {channels, rows, columns};
 }
@@ -129,11 +105,9 @@ std::vector<axis> window_axes(const convolution_problem &problem,
 /// Channels last, filled up to a multiple.
 convolution_operand data_operand(
         const detail::tensor_view &data, int64_t multiple, bool is_output) {
-    const auto space = [&](size_t i) { return plain(axis_of(data, i)); };
-    return operand_of(data.type,
-            {space(0), space(2), space(3), space(4),
-                    filled_axis({axis_of(data, 1)}, multiple)},
-            is_output);
+    return operand_of(data.type, {axis_of(data, 0)}, 1,
+            {axis_of(data, 2), axis_of(data, 3), axis_of(data, 4)},
+            {axis_of(data, 1)}, multiple, is_output);
 }
 
 /// An output where the caller has it, at any address.
@@ -148,13 +122,10 @@ convolution_operand patches_operand(
     const detail::tensor_view &src = problem.src;
     const axis rows {problem.weights.dims[4], src.strides[3]};
     const axis columns {problem.weights.dims[5], src.strides[4]};
-    return operand_of(src.type,
-            {plain(axis_of(src, 0)), plain({1, 0}),
-                    plain({problem.dst.dims[3], rows.size * rows.stride}),
-                    plain({problem.dst.dims[4], columns.size * columns.stride}),
-                    filled_axis(window_axes(problem, axis_of(src, 1), rows,
-                                        columns),
-                            multiple)},
+    return operand_of(src.type, {axis_of(src, 0)}, 1,
+            {{problem.dst.dims[3], rows.size * rows.stride},
+                    {problem.dst.dims[4], columns.size * columns.stride}},
+            window_axes(problem, axis_of(src, 1), rows, columns), multiple,
             is_output);
 }
 
@@ -162,34 +133,24 @@ convolution_operand patches_operand(
 convolution_operand weights_operand(const convolution_problem &problem,
         int64_t multiple, bool patches, bool turned, bool is_output) {
     const auto of = [&](size_t i) { return axis_of(problem.weights, i); };
-    const auto space = [&](size_t i) {
-        return plain(patches ? axis {1, 0} : of(i));
-    };
-    const dense_axis outputs = filled_axis({of(1)}, multiple);
-    const dense_axis inputs
-            = filled_axis(patches ? window_axes(problem, of(2), of(4), of(5))
-                                  : std::vector {of(2)},
-                    multiple);
-    return operand_of(problem.weights.type,
-            {turned ? inputs : outputs, space(3), space(4), space(5),
-                    turned ? outputs : inputs},
-            is_output);
+    const axes space = patches ? axes {} : axes {of(3), of(4), of(5)};
+    const axes outputs {of(1)};
+    const axes inputs = patches ? window_axes(problem, of(2), of(4), of(5))
+                                : axes {of(2)};
+    return operand_of(problem.weights.type, turned ? inputs : outputs, multiple,
+            space, turned ? outputs : inputs, multiple, is_output);
 }
 
 /// Why the kernels cannot do what is asked; empty where they can.
 std::string reason_against(const dense_problem &p) {
-    const auto most_of = [](data_type type) {
-        return most_bytes / detail::size_of(type) - 1;
-    };
-    const int64_t most_inputs = most_of(p.types.input);
-    for (const int64_t elements :
-            {p.src_elements(), p.weights_elements(), p.dst_elements()})
-        if (elements > most_inputs)
-            return text("tensors of up to ", most_inputs,
-                    " elements are allowed, given ", elements);
-    if (p.output_elements() > most_of(p.types.sums()))
-        return text("an output of up to ", most_of(p.types.sums()),
-                " elements is allowed, given ", p.output_elements());
+    const int64_t most_inputs = most_bytes / detail::size_of(p.types.input) - 1;
+    const int64_t most_sums = most_bytes / detail::size_of(p.types.sums()) - 1;
+    const int64_t inputs = std::max(
+            {p.src_elements(), p.weights_elements(), p.dst_elements()});
+    if (inputs > most_inputs || p.output_elements() > most_sums)
+        return text("tensors of up to ", most_inputs,
+                " elements and outputs of up to ", most_sums,
+                " are allowed, given ", inputs);
     for (size_t i = 0; i < 3; ++i) {
         const int64_t span = (p.dst[i] - 1) * p.strides[i]
                 + p.window[i] * p.dilations[i] + std::abs(p.pads[i]);
@@ -206,21 +167,14 @@ std::string reason_against(const dense_problem &p) {
             return text("windows of up to ", longest_window,
                     " elements are allowed along an axis, given ", p.window[i]);
     }
-    if (p.operation != operation::strided_data) return {};
-    if (p.space == 3)
-        return "a gradient of src with strides above 1 is computed in one and "
-               "two dimensions, not in three";
     // A block of its own for each of the positions that a stride skips.
-    if (p.strides[0] > 256 || p.strides[1] > 256 || p.strides[2] > 256)
-        return "a gradient of src is computed with strides of up to 256";
-    for (size_t i = 0; i < 3; ++i) {
-        if (p.dilations[i] != 1)
-            return "a gradient of src with strides above 1 is computed without "
-                   "dilations";
-        if (p.pads[i] < 0)
-            return "a gradient of src with strides above 1 is computed without "
-                   "negative pads";
-    }
+    if (p.operation == operation::strided_data
+            && (p.space == 3 || std::ranges::max(p.strides) > 256
+                    || std::ranges::max(p.dilations) > 1
+                    || std::ranges::min(p.pads) < 0))
+        return "a gradient of src with strides above 1 is computed in one and "
+               "two dimensions with strides of up to 256, without dilations "
+               "and negative pads";
     return {};
 }
 
@@ -256,7 +210,6 @@ std::optional<dense_mapping> mapping_as_given(
     p.n = problem.src.dims[0];
     p.types = types;
     const bool patches = is_of_patches(problem);
-    bool strided = false;
     for (size_t i = 0; i < 3; ++i) {
         p.dst[i] = problem.dst.dims[2 + i];
         if (patches) {
@@ -269,7 +222,6 @@ std::optional<dense_mapping> mapping_as_given(
         // What no second element follows may have any distance to it.
         p.strides[i] = p.dst[i] == 1 ? 1 : problem.strides[i];
         p.dilations[i] = p.window[i] == 1 ? 1 : problem.dilations[i];
-        strided = strided || p.strides[i] != 1;
     }
     const int64_t inputs = patches ? problem.src.dims[1]
                     * problem.weights.dims[4] * problem.weights.dims[5]
@@ -278,34 +230,31 @@ std::optional<dense_mapping> mapping_as_given(
     p.c = round_up(inputs, vector);
     p.k = round_up(outputs, vector);
     p.space = has_depth(problem) ? 3 : 2;
-    bool turned = false;
     if (is_of_weights(problem)) {
         p.operation = operation::weights;
         made.order = {2, 0, 1};
     } else if (is_to_src(problem)) {
+        p.callers_terms = share_of(outputs, p.k);
         made.order = {2, 1, 0};
-        if (strided)
+        if (std::ranges::max(p.strides) > 1)
             p.operation = operation::strided_data;
         else {
             // diff_src[x] = sum over k of diff_dst[x + pad - k*dilation] *
             // weights[k]: the forward convolution with the window backwards.
-            turned = true;
             p.flipped = true;
             std::swap(p.c, p.k);
             std::swap(p.src, p.dst);
             for (size_t i = 0; i < 3; ++i)
                 p.pads[i] = (p.window[i] - 1) * p.dilations[i] - p.pads[i];
         }
-    }
-    if (problem.direction == convolution_direction::forward)
+    } else {
         p.callers_terms = share_of(inputs, p.c);
-    else if (is_to_src(problem))
-        p.callers_terms = share_of(outputs, strided ? p.k : p.c);
+    }
     refusal = reason_against(p);
     if (!refusal.empty()) return std::nullopt;
     made.operands = {patches ? patches_operand(problem, vector, output == 0)
                              : data_operand(problem.src, vector, output == 0),
-            weights_operand(problem, vector, patches, turned, output == 1),
+            weights_operand(problem, vector, patches, p.flipped, output == 1),
             data_operand(problem.dst, vector, output == 2)};
     return made;
 }
@@ -362,14 +311,11 @@ std::optional<dense_mapping> products_mapping_of(
         return std::nullopt;
     }
     const auto of = [&](size_t i) { return axis_of(problem.weights, i); };
-    const dense_axis one = plain({1, 0});
-    made.operands = {
-            in_place ? own_operand() : data_operand(problem.src, 1, true),
-            operand_of(types.input,
-                    {filled_axis({of(3), of(4), of(5), of(2)}, vector), one,
-                            one, one, filled_axis({of(1)}, vector)},
-                    false),
-            data_operand(problem.dst, vector, false)};
+    made.operands
+            = {in_place ? own_operand() : data_operand(problem.src, 1, true),
+                    operand_of(types.input, {of(3), of(4), of(5), of(2)},
+                            vector, {}, {of(1)}, vector, false),
+                    data_operand(problem.dst, vector, false)};
     return made;
 }
 

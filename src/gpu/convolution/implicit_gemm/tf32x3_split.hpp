@@ -36,54 +36,41 @@
 // Makes __host__ and __device__ nothing for a host compiler.
 #include <cuda_runtime_api.h>
 
-namespace gradnn::gpu::tf32x3 {
+namespace gradnn::gpu::implicit_gemm {
 
 struct split_number {
     uint32_t big; ///< bits; the 13 last of them are 0 where x is finite
     uint32_t small; ///< bits; a tensor core ignores the 13 last of them
 };
 
-namespace detail {
-
 __host__ __device__ inline uint32_t bits_of(float x) {
-#ifdef __CUDA_ARCH__
-    return __float_as_uint(x);
-#else
     uint32_t bits = 0;
-    std::memcpy(&bits, &x, sizeof(bits));
+    memcpy(&bits, &x, sizeof(bits));
     return bits;
-#endif
 }
 
 __host__ __device__ inline float number_of(uint32_t bits) {
-#ifdef __CUDA_ARCH__
-    return __uint_as_float(bits);
-#else
     float x = 0.0F;
-    std::memcpy(&x, &bits, sizeof(x));
+    memcpy(&x, &bits, sizeof(x));
     return x;
-#endif
 }
-
-} // namespace detail
 
 /// Four instructions: two of the integer unit, two of the float unit.
 __host__ __device__ inline split_number split(float x) {
     constexpr uint32_t largest = 0x7f7fffffU;
     constexpr uint32_t kept = 0x7fffe000U;
-    const uint32_t bits = detail::bits_of(x);
+    const uint32_t bits = bits_of(x);
     // The largest where x is NaN.
-    const uint32_t size
-            = detail::bits_of(fminf(fabsf(x), detail::number_of(largest)));
+    const uint32_t size = bits_of(fminf(fabsf(x), number_of(largest)));
     // The sign of x, the exponent and leading bits of `size`, and zeros, as
     // one three-input operation: where `kept` is 0, `size` and x are equal
     // except for the sign.
     const uint32_t big = (size & kept) | ((size ^ bits) & ~kept);
-    const float small = x - detail::number_of(big);
+    const float small = x - number_of(big);
     // By 2^-11.5 larger, which is half a unit of TF32's last place on average,
     // so that dropping the last bits rounds. Exact numbers stay what they are.
     constexpr float half_up = 1.000345266983F;
-    return {big, detail::bits_of(small * half_up)};
+    return {big, bits_of(small * half_up)};
 }
 
-} // namespace gradnn::gpu::tf32x3
+} // namespace gradnn::gpu::implicit_gemm

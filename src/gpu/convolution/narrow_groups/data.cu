@@ -7,9 +7,8 @@
 // positions of one phase. Threads of NXC read the weights side by side, those of
 // planes one address of them.
 //
-// Reads of NXC are 4 channels by one access, of f64 by two. Taps of the first
-// two axes that are outside are skipped, positions outside on the last are
-// zeros, and sums that come out NaN are taken again from the definition.
+// Taps of the first two axes that are outside are skipped, positions outside on the last
+// are zeros, and sums that come out NaN are taken again from the definition.
 //
 // Of NXC a warp's loads for 384 products (of three taps and a chunk) are 22 of at
 // most 512 bytes (of f64 44), which L1 serves in about the time of the products.

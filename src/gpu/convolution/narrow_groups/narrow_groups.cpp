@@ -34,38 +34,19 @@ constexpr int64_t longest_f64_chain = 4096;
 constexpr int64_t longest_data_chain = 4096;
 /// Of a thread of the weights gradient of f64, which has as many as there may be.
 constexpr int64_t f64_registers = 256;
-/// Points along an axis.
+/// Along an axis.
 constexpr int64_t most_points = int64_t {1} << 26;
 /// A warp of fewer columns reads short pieces of rows.
 constexpr int64_t fewest_columns = 4;
 
 /// The same tensor with an axis of groups before the channels'.
-detail::weights_view with_groups(const tensor_view &tensor, int64_t groups) {
+six_axes with_groups(const tensor_view &tensor, int64_t groups) {
     const auto &dims = tensor.dims;
     const auto &strides = tensor.strides;
     const int64_t channels = dims[1] / groups;
     return {tensor.type, {dims[0], groups, channels, dims[2], dims[3], dims[4]},
             {strides[0], channels * strides[1], strides[1], strides[2],
                     strides[3], strides[4]}};
-}
-
-/// Of the caller's tensor, which the kernel sees as `seen`, where it may have more
-/// channels, of zeros.
-convolution_operand operand_of(const detail::weights_view &callers,
-        const detail::weights_view &seen, bool is_output) {
-    const bool filled = callers.dims != seen.dims;
-    convolution_operand operand;
-    operand.staged = filled || callers.strides != seen.strides;
-    operand.zero_first = filled && !is_output;
-    operand.copy = is_output ? copy_of(seen, callers) : copy_of(callers, seen);
-    int64_t last = 0;
-    for (size_t axis = 0; axis < seen.dims.size(); ++axis) {
-        last += (seen.dims[axis] - 1) * seen.strides[axis];
-        // Where all positions are one, that one is copied.
-        if (seen.strides[axis] == 0) operand.copy.dims[axis] = 1;
-    }
-    operand.bytes = static_cast<size_t>((last + 1) * size_of(seen.type));
-    return operand;
 }
 
 /// Of a tensor as the kernel sees it, whose groups have so many channels.
@@ -261,21 +242,20 @@ bool takes_planes(const convolution_problem &problem) {
 /// Why not; empty where the kernels take it.
 std::string reason_against(const convolution_problem &problem) {
     const auto &weights = problem.weights.dims;
-    if (axes_exceed(problem, most_points) || problem.src.dims[1] > most_points
-            || problem.dst.dims[1] > most_points)
-        return "takes less than 2^26 points along an axis; " + given(problem);
-    int64_t window = weights[0];
-    for (size_t i = 0; i < 3; ++i) {
-        if (weights[i + 3] > most_points / window)
-            return "takes less than 2^26 groups times taps; " + given(problem);
-        window *= weights[i + 3];
-    }
+    double taps = static_cast<double>(weights[0]);
+    for (size_t axis = 3; axis < weights.size(); ++axis)
+        taps *= static_cast<double>(weights[axis]);
+    if (axes_exceed(problem, most_points) || taps > most_points
+            || std::max({problem.src.dims[0], problem.src.dims[1],
+                       problem.dst.dims[1]})
+                    > most_points)
+        return "takes at most 2^26 images, channels, groups times taps, and "
+               "points along an axis; "
+                + given(problem);
     const int64_t chain = terms_of_data(problem);
     if (!is_of_weights(problem) && chain > longest_data_chain)
         return text("takes sums of at most ", longest_data_chain,
                 " terms, given ", chain);
-    if (problem.src.dims[0] > most_points)
-        return text("takes at most 2^26 images, given ", problem.src.dims[0]);
     return {};
 }
 
@@ -332,8 +312,9 @@ plan_or_refusal make(
                                   const launch_stream &stream) {
         launch({data[0], data[1], data[2], own}, stream);
     };
-    return within_workspace_limit(std::make_unique<staged_convolution>(operands,
-                                          output, own_bytes, launches, "CUDA"),
+    return within_workspace_limit(
+            std::make_unique<staged_convolution>(staged_work {
+                    operands, output, own_bytes, launches, "CUDA"}),
             options, "its copies and sums");
 }
 

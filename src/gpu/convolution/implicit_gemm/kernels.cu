@@ -1,6 +1,6 @@
 // The kernels of the list that are implicit GEMMs: the tiles of each arithmetic
-// and what bounds them.
-#include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
+// and what bounds them. This source alone includes CUTLASS.
+#include "gpu/convolution/implicit_gemm/kernel.cuh"
 #include "gpu/convolution/makers.hpp"
 #include "kernel/problem_text.hpp"
 
@@ -14,17 +14,21 @@ constexpr auto forward = operation::forward;
 constexpr auto strided_data = operation::strided_data;
 constexpr auto weights = operation::weights;
 
-// Of all tiles (tiles/CMakeLists.txt makes the source that has them): the blocks
-// that a multiprocessor holds follow from their registers and their shared memory.
+/// The blocks that a multiprocessor holds follow from registers and shared memory.
+template <typename Arithmetic, operation Operation, int Space, int Rows,
+        int Columns>
+constexpr tile tile_of(int resident, double efficiency) {
+    return {Operation, Space, Rows, Columns, resident, efficiency,
+            make_of<Arithmetic, Operation, Space, Rows, Columns>};
+}
 
 /// Strict f32, each product as three TF32 products, each sum in f32, as exact as
 /// f32 products and sums: tf32x3_split.hpp says how a number is split and what
-/// becomes of infinities, tf32x3.cuh where the sums are kept.
+/// becomes of infinities.
 ///
 /// The shares of the rate are measured on an H200 (convolutions of
 /// bench/cases.json). Tiles that gained next to nothing there are left out:
 /// strided_data_128x128, and weights_64x128, which spills registers.
-constexpr auto tf32x3 = arithmetic::tf32x3;
 constexpr tile tf32x3_tiles[] = {
         tile_of<tf32x3, forward, 2, 128, 128>(1, 1.0),
         tile_of<tf32x3, forward, 2, 128, 64>(2, 0.93),
@@ -40,22 +44,19 @@ constexpr tile tf32x3_tiles[] = {
         tile_of<tf32x3, weights, 3, 32, 128>(2, 0.43),
 };
 
-/// 256 k tiles in one chain are off by 4e-7, 4096 by 1.6e-6: the error grows
-/// with the root of their number.
+/// 4096 k tiles in one chain are off by 1.6e-6: the error grows with the root of their
+/// number.
 constexpr tile_set tf32x3_set {.kernel = "convolution.gpu_tf32x3",
         .types = all_of(data_type::f32),
         .tiles = tf32x3_tiles,
         .terms = 16,
         .rate = 466.0 / 3.0, // of TF32 products
         .least_useful = 0.2, // terms of 3 channels on an H200 have 0.19
-        .longest_chain = 256,
-        .longest_possible_chain = 4096};
+        .longest_chain = 4096};
 
-/// f64, products and sums as IEEE's fused multiply-add rounds them: f64.cuh
-/// has the instruction. The shares of the rate are guesses by the instructions of
+/// f64, products and sums as IEEE's fused multiply-add rounds them. The shares of the rate are guesses by the instructions of
 /// a k tile beside those of the tensor cores: gathering src for a gradient of
 /// weights takes the most.
-constexpr auto f64 = arithmetic::f64;
 constexpr tile f64_tiles[] = {
         tile_of<f64, forward, 2, 128, 128>(1, 1.0),
         tile_of<f64, forward, 2, 128, 64>(1, 0.9),
@@ -71,7 +72,6 @@ constexpr tile f64_tiles[] = {
         tile_of<f64, weights, 3, 64, 128>(1, 0.45),
 };
 
-/// Chains of 4096 terms where a slice costs little, of 12288 in all cases.
 constexpr tile_set f64_set {.kernel = "convolution.gpu_f64",
         .types = all_of(data_type::f64),
         .tiles = f64_tiles,
@@ -79,17 +79,14 @@ constexpr tile_set f64_set {.kernel = "convolution.gpu_f64",
         // Three quarters of what the tensor cores of an H200 can do.
         .rate = 100.0,
         .least_useful = 0.15, // columns of 3 channels on an H200 have 0.13
-        .longest_chain = 256,
-        .longest_possible_chain = 768};
+        .longest_chain = 768};
 
 /// Gradients of weights of bf16 or f16 data, in f32 or in the data's type. Each product
-/// is exact in f32 (but beyond its range), each sum is f32's own: wide_weights.cuh says
-/// where the sums are kept.
+/// is exact in f32 (but beyond its range), each sum is f32's own.
 ///
 /// The shares of the rate are measured on an H200 (convolutions of
 /// bench/cases.json). Tiles of 64x128 and 128x64, with 255 registers a thread,
 /// were slower than one of these two everywhere.
-constexpr auto wide_weights = arithmetic::wide_weights;
 constexpr tile wide_weights_tiles[] = {
         tile_of<wide_weights, weights, 2, 128, 128>(1, 1.0),
         tile_of<wide_weights, weights, 2, 64, 64>(3, 0.56),
@@ -112,8 +109,7 @@ constexpr tile_set wide_weights_set(const element_types &types) {
             // In f32 what cuDNN would run is a tenth as fast: its strict f32
             // kernels, on widened copies.
             .least_useful = 0.05,
-            .longest_chain = 256,
-            .longest_possible_chain = 4096};
+            .longest_chain = 4096};
 }
 
 } // namespace
