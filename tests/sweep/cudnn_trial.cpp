@@ -128,7 +128,7 @@ void arrangement_trial::run_once(const gpu::cudnn::built_plan &plan,
             "cudaMemset");
     plan.execute(handle,
             {tensors_[0].data(), tensors_[1].data(), tensors_[2].data()},
-            plan.workspace_bytes() != 0 ? workspace.data() : nullptr);
+            plan.workspace_bytes != 0 ? workspace.data() : nullptr);
     gpu::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
@@ -137,7 +137,7 @@ trial_result arrangement_trial::run(
     trial_result result;
     const size_t output = arrangement_.output();
     const guarded &written = tensors_[output];
-    const guarded workspace(plan.workspace_bytes());
+    const guarded workspace(plan.workspace_bytes);
     try {
         run_once(plan, handle, workspace, 0xFF);
         gpu::check(cudaMemcpy(first_.data(), written.data(),

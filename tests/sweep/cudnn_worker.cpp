@@ -190,7 +190,7 @@ private:
     /// "0.52 ms, workspace 4 MiB", the least of three runs.
     static std::string time_of(const cudnn::built_plan &plan,
             cudnn::library_handle handle, const gpu::operand_data &data) {
-        const gpu::device_buffer workspace(0, plan.workspace_bytes());
+        const gpu::device_buffer workspace(0, plan.workspace_bytes);
         std::chrono::duration<double, std::milli> least = std::chrono::hours(1);
         for (int run = 0; run < 4; ++run) {
             gpu::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
@@ -202,7 +202,7 @@ private:
         }
         std::ostringstream text;
         text << std::fixed << std::setprecision(3) << least.count()
-             << " ms, workspace " << (plan.workspace_bytes() >> 20) << " MiB";
+             << " ms, workspace " << (plan.workspace_bytes >> 20) << " MiB";
         return text.str();
     }
 

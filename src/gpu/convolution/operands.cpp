@@ -56,15 +56,6 @@ convolution_operand operand_of(const six_axes &callers, const six_axes &seen,
     return made;
 }
 
-size_t output_of(detail::convolution_direction direction) {
-    switch (direction) {
-        case detail::convolution_direction::backward_data: return 0;
-        case detail::convolution_direction::backward_weights: return 1;
-        case detail::convolution_direction::forward: break;
-    }
-    return 2;
-}
-
 bool axes_exceed(const detail::convolution_problem &problem, int64_t most) {
     for (size_t i = 0; i < 3; ++i) {
         const int64_t dst = problem.dst.dims[i + 2];

@@ -40,8 +40,8 @@ struct convolution_operand {
 /// Any six axes of a caller's tensor.
 using six_axes = detail::weights_view;
 
-/// Of the caller's tensor, which a kernel sees as `seen`: staged where that is another. It
-/// may have more of an axis, or `elements` from its first one on, all of them zeros.
+/// Of the caller's tensor, which a kernel sees as `seen`: staged where these differ. `seen`
+/// may have longer axes, and `elements` in all: what it has more is zeros.
 convolution_operand operand_of(const six_axes &callers, const six_axes &seen,
         bool is_output, int64_t elements = 0);
 
@@ -82,7 +82,12 @@ std::string copies_of(const std::array<Operand, 3> &operands) {
 }
 
 /// Which of src, weights and dst is computed: 0, 1 or 2.
-size_t output_of(detail::convolution_direction direction);
+constexpr size_t output_of(detail::convolution_direction direction) {
+    using enum detail::convolution_direction;
+    return direction == backward_data       ? 0
+            : direction == backward_weights ? 1
+                                            : 2;
+}
 
 /// Whether src, dst or the window, gaps included, have more than `most` points along
 /// an axis, or strides, pads or the positions that strides reach are beyond that.
@@ -91,9 +96,7 @@ bool axes_exceed(const detail::convolution_problem &, int64_t most);
 /// Where strides pass over positions of src that no tap meets, along axes with a window
 /// of one tap and no pads: the same convolution of the positions that are met, without
 /// these strides. Nothing where there is no such axis, and in 16 bits, of which copies
-/// of every second element take longer than of all: 1x1 with a stride of 2, NCX, bf16,
-/// H200, gradients of src of three sizes 92 to 120 us, 151 to 175, 68 to 65; f32 and f64
-/// 1.01 to 1.2 times as fast.
+/// of every second element take longer than of all (H200).
 std::optional<detail::convolution_problem> of_met_positions(
         const detail::convolution_problem &);
 

@@ -1,9 +1,5 @@
 // Convolution, forward and backward, by cuDNN, and ops of single elements behind its data.
-//
-// cuDNN needs its tensors dense in one of two axis orders and pads equal on
-// both sides: where the caller's differ, they are copied through the workspace
-// (arrangement.hpp), which get_info tells. Everything is chosen at
-// compile; execute submits the copies and one call of cuDNN.
+// Everything is chosen at compile; execute submits the copies and one call of cuDNN.
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -89,13 +85,13 @@ std::unique_ptr<plan> plan_of(
     return std::make_unique<staged_convolution>(
             staged_work {.operands = {src, weights, dst},
                     .output = arrangement.output(),
-                    .own_bytes = chosen.workspace_bytes(),
+                    .own_bytes = chosen.workspace_bytes,
                     .launches = launches,
                     .library = text("cuDNN ", version_text()),
-                    .kernel = chosen.tag(),
+                    .kernel = chosen.tag,
                     .copied_as = arrangement.widened ? " as f32" : "",
                     .others = arrangement.epilogue.size(),
-                    .deterministic = chosen.deterministic(),
+                    .deterministic = chosen.deterministic,
                     // Another kernel adds in another order.
                     .bits_of_ops = arrangement.epilogue.empty()});
 }

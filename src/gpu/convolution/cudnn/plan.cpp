@@ -109,8 +109,7 @@ bool runs(const built_plan &plan, int device,
         const problem_arrangement &arrangement, library_handle handle,
         std::string &reason) {
     try {
-        const trial scratch(
-                device, arrangement, plan.workspace_bytes(), handle);
+        const trial scratch(device, arrangement, plan.workspace_bytes, handle);
         scratch.run(plan);
         scratch.wait();
     } catch (const error &failure) {
@@ -118,7 +117,7 @@ bool runs(const built_plan &plan, int device,
         static_cast<void>(cudaGetLastError());
         // No memory for a trial says nothing of the plan.
         if (failure.status == status::out_of_memory) return true;
-        reason = text(plan.tag(), " does not run: ", failure.what());
+        reason = text(plan.tag, " does not run: ", failure.what());
         return false;
     }
     return true;
@@ -138,7 +137,7 @@ built_plan fastest(plan_finder &planner, int device,
         if (!plans.empty() && spent() > most_building) break;
         std::string ignored;
         if (built_plan plan = planner.build(index, ignored)) {
-            workspace_bytes = std::max(workspace_bytes, plan.workspace_bytes());
+            workspace_bytes = std::max(workspace_bytes, plan.workspace_bytes);
             plans.emplace_back(std::move(plan), planner.name(index));
         }
     }

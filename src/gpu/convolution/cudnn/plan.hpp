@@ -17,30 +17,19 @@ class ExecutionPlan_v8;
 
 namespace gradnn::gpu::cudnn {
 
-/// Immutable; execute may be called from many threads, each with its own
-/// handle.
-class built_plan {
-public:
-    explicit operator bool() const { return descriptor_ != nullptr; }
-
-    size_t workspace_bytes() const { return workspace_bytes_; }
-    bool deterministic() const { return deterministic_; }
-    /// cuDNN's name of the kernel: "ConvBwdData_eng5_k24=0".
-    const std::string &tag() const { return tag_; }
-
-    /// Data at multiples of 16 bytes, and workspace_bytes(). Asynchronous on the handle's
+/// Execute may be called from many threads, each with its own handle.
+struct built_plan {
+    /// Data at multiples of 16 bytes, and workspace_bytes. Asynchronous on the handle's
     /// stream.
     void execute(library_handle handle, const operand_data &data,
             void *workspace) const;
+    explicit operator bool() const { return descriptor != nullptr; }
 
-private:
-    friend class plan_finder;
-
-    std::shared_ptr<const cudnn_frontend::ExecutionPlan_v8> descriptor_;
-    int operands_ = 0; ///< src, weights, dst, the other tensors of ops behind
-    size_t workspace_bytes_ = 0;
-    bool deterministic_ = true;
-    std::string tag_;
+    std::shared_ptr<const cudnn_frontend::ExecutionPlan_v8> descriptor;
+    int operands = 0; ///< src, weights, dst, the other tensors of ops behind
+    size_t workspace_bytes = 0;
+    bool deterministic = true;
+    std::string tag; ///< cuDNN's name of it: "ConvBwdData_eng5_k24=0"
 };
 
 /// Why cuDNN is not asked for a problem with these arrangements: a refusal, which

@@ -267,15 +267,15 @@ built_plan plan_finder::build(size_t index, std::string &reason) {
                     " bytes of workspace; ", limit_, " are allowed");
             return plan;
         }
-        plan.operands_ = static_cast<int>(
+        plan.operands = static_cast<int>(
                 arrangement_.operands.size() + arrangement_.epilogue.size());
-        plan.workspace_bytes_ = bytes;
-        plan.tag_ = made.getTag();
+        plan.workspace_bytes = bytes;
+        plan.tag = made.getTag();
         const auto &notes = made.getAllNumericNotes();
-        plan.deterministic_ = std::find(notes.begin(), notes.end(),
-                                      CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
+        plan.deterministic = std::find(notes.begin(), notes.end(),
+                                     CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
                 == notes.end();
-        plan.descriptor_
+        plan.descriptor
                 = std::make_shared<fe::ExecutionPlan_v8>(std::move(made));
     } catch (const fe::cudnnException &failure) {
         reason = failure.what();
@@ -288,11 +288,11 @@ void built_plan::execute(library_handle handle, const operand_data &data,
     auto pointers = data;
     try {
         const auto pack = fe::VariantPackBuilder_v8()
-                                  .setDataPointers(operands_, pointers.data())
-                                  .setUids(operands_, operand_ids.data())
+                                  .setDataPointers(operands, pointers.data())
+                                  .setUids(operands, operand_ids.data())
                                   .setWorkspacePointer(workspace)
                                   .build();
-        check_status(fe::detail::execute(handle, descriptor_->get_raw_desc(),
+        check_status(fe::detail::execute(handle, descriptor->get_raw_desc(),
                              pack.get_raw_desc()),
                 "cudnnBackendExecute");
     } catch (const fe::cudnnException &failure) {

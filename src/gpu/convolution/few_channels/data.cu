@@ -12,6 +12,7 @@
 #include "gpu/convolution/few_channels/shape.hpp"
 #include "gpu/device/async_copy.cuh"
 #include "gpu/device/constants.hpp"
+#include "gpu/device/dtype.cuh"
 #include "gpu/device/early_start.cuh"
 #include "gpu/device/positions.cuh"
 
@@ -38,14 +39,6 @@ __device__ __noinline__ float sum_again(const problem_shape &shape,
     return sum;
 }
 
-__device__ __forceinline__ void load_four(float *to, const float *from) {
-    const float4 four = *reinterpret_cast<const float4 *>(from);
-    to[0] = four.x;
-    to[1] = four.y;
-    to[2] = four.z;
-    to[3] = four.w;
-}
-
 /// Adds to a thread's sums, of `cells` neighbouring v with all phases, the products of
 /// a row of diff_dst, as it is staged, and its weights. The window's first cells begin
 /// at `near`, the others, which may lie beyond a gap, as if at `far`.
@@ -57,11 +50,10 @@ __device__ __forceinline__ void add_row(float (&sums)[channels][cells * stride],
     float values[window * 4];
 #pragma unroll
     for (int v = 0; v < window; ++v)
-        load_four(values + 4 * v, row + (v * 4 < cells ? near : far) + v * 4);
+        load_values<4>(
+                values + 4 * v, row + (v * 4 < cells ? near : far) + v * 4);
     float weight[taps];
-#pragma unroll
-    for (int k = 0; k < taps; k += 4)
-        load_four(weight + k, weights + k);
+    load_values<taps>(weight, weights);
 #pragma unroll
     for (int k = 0; k < steps; ++k)
 #pragma unroll
@@ -267,28 +259,22 @@ data_kernel *data_kernel_of(const problem_shape &shape) {
         return static_cast<data_kernel *>(
                 few_data_kernel<steps, stride, channels>);
     };
-    const int channels = shape.held_channels;
-    const one_of<4, 3, 1> any_channels {channels};
-    const auto with = [&]<int stride>(auto steps, auto of_channels) {
-        return with_chosen(kernel, steps, one_of<stride> {stride}, of_channels);
-    };
     const int steps = shape.steps;
+    const one_of<4, 3, 1> any {shape.held_channels};
+    const one_of<3, 1> few {shape.held_channels};
     switch (shape.stride) {
         case 8:
-            return with.template operator()<8>(
-                    one_of<2> {steps}, one_of<1> {channels});
-        case 5:
-            return with.template operator()<5>(
-                    one_of<2> {steps}, one_of<3, 1> {channels});
+            return with_chosen(
+                    kernel, one_of<2> {}, one_of<8> {}, one_of<1> {});
+        case 5: return with_chosen(kernel, one_of<2> {}, one_of<5> {}, few);
         case 4:
-            return with.template operator()<4>(
-                    one_of<3, 2> {steps}, any_channels);
+            return with_chosen(kernel, one_of<3, 2> {steps}, one_of<4> {}, any);
         case 2:
-            return with.template operator()<2>(
-                    one_of<4, 3, 2> {steps}, any_channels);
+            return with_chosen(
+                    kernel, one_of<4, 3, 2> {steps}, one_of<2> {}, any);
         default:
-            return with.template operator()<1>(
-                    one_of<3, 5, 7> {steps}, any_channels);
+            return with_chosen(
+                    kernel, one_of<3, 5, 7> {steps}, one_of<1> {}, any);
     }
 }
 

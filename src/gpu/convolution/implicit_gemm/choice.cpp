@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text.hpp"
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/device/rounding.hpp"
 
@@ -111,20 +112,14 @@ estimate estimate_of(const tile_set &set, const dense_problem &p,
 } // namespace
 
 std::string tile::name() const {
-    std::string text;
-    switch (operation) {
-        case operation::forward: text = "forward_"; break;
-        case operation::strided_data: text = "strided_data_"; break;
-        case operation::weights: text = "weights_"; break;
-    }
-    if (space == 3) text += "3d_";
-    return text + std::to_string(m) + "x" + std::to_string(n);
+    constexpr const char *operations[] = {"forward", "strided_data", "weights"};
+    return detail::text(operations[static_cast<int>(operation)],
+            space == 3 ? "_3d_" : "_", m, "x", n);
 }
 
 std::string tile_choice::name() const {
-    return slices == 1
-            ? tile->name()
-            : tile->name() + ", " + std::to_string(slices) + " slices";
+    if (slices == 1) return tile->name();
+    return detail::text(tile->name(), ", ", slices, " slices");
 }
 
 tile_choice choose_tile(const tile_set &set, const dense_problem &problem,

@@ -68,7 +68,11 @@ struct dense_problem {
     int64_t src_elements() const { return n * product(src) * c; }
     int64_t weights_elements() const { return k * product(window) * c; }
     int64_t dst_elements() const { return n * product(dst) * k; }
-    int64_t output_elements() const;
+    int64_t output_elements() const {
+        return operation == operation::weights         ? weights_elements()
+                : operation == operation::strided_data ? src_elements()
+                                                       : dst_elements();
+    }
     /// Of the output, in the type of the sums.
     size_t sums_bytes() const {
         return static_cast<size_t>(

@@ -26,9 +26,7 @@ constexpr tile tile_of(int resident, double efficiency) {
 /// f32 products and sums: tf32x3_split.hpp says how a number is split and what
 /// becomes of infinities.
 ///
-/// The shares of the rate are measured on an H200 (convolutions of
-/// bench/cases.json). Tiles that gained next to nothing there are left out:
-/// strided_data_128x128, and weights_64x128, which spills registers.
+/// The shares of the rate are measured on an H200 (convolutions of bench/cases.json).
 constexpr tile tf32x3_tiles[] = {
         tile_of<tf32x3, forward, 2, 128, 128>(1, 1.0),
         tile_of<tf32x3, forward, 2, 128, 64>(2, 0.93),
@@ -84,9 +82,8 @@ constexpr tile_set f64_set {.kernel = "convolution.gpu_f64",
 /// Gradients of weights of bf16 or f16 data, in f32 or in the data's type. Each product
 /// is exact in f32 (but beyond its range), each sum is f32's own.
 ///
-/// The shares of the rate are measured on an H200 (convolutions of
-/// bench/cases.json). Tiles of 64x128 and 128x64, with 255 registers a thread,
-/// were slower than one of these two everywhere.
+/// The shares of the rate are measured on an H200 (convolutions of bench/cases.json), where
+/// tiles of 64x128 and 128x64, with 255 registers a thread, were slower.
 constexpr tile wide_weights_tiles[] = {
         tile_of<wide_weights, weights, 2, 128, 128>(1, 1.0),
         tile_of<wide_weights, weights, 2, 64, 64>(3, 0.56),

@@ -261,15 +261,6 @@ std::optional<dense_mapping> mapping_as_given(
 
 } // namespace
 
-int64_t dense_problem::output_elements() const {
-    switch (operation) {
-        case operation::strided_data: return src_elements();
-        case operation::weights: return weights_elements();
-        case operation::forward: break;
-    }
-    return dst_elements();
-}
-
 std::optional<dense_mapping> dense_mapping_of(
         const convolution_problem &problem, const element_types &types,
         std::string &refusal) {
