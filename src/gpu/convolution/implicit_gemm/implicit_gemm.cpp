@@ -110,20 +110,6 @@ detail::convolution_slices slices_for(
 
 } // namespace
 
-tile_launcher launcher_of(const char *kernel, const tile_choice &choice,
-        const dense_problem &problem) {
-    const tile_kernel tile = choice.tile->make(kernel, problem, choice.slices);
-    if (!tile) return nullptr;
-    slices_sum sum; // empty where there are no partial sums
-    if (partial_bytes(problem, choice.slices) != 0)
-        sum = sum_of_slices(kernel, problem, choice.slices);
-    return [=](const void *first, const void *second, void *output,
-                   std::byte *partials, const launch_stream &stream) {
-        tile(first, second, sum ? partials : output, stream);
-        if (sum) sum(partials, output, stream);
-    };
-}
-
 plan_or_refusal make_plan(const tile_set &set,
         const detail::convolution_problem &problem,
         const detail::compile_options &options) {

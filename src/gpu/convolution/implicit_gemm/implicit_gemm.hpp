@@ -172,16 +172,8 @@ inline size_t partial_bytes(const dense_problem &problem, int slices) {
 tile_choice choose_tile(const tile_set &set, const dense_problem &problem,
         int multiprocessors, size_t partial_bytes_limit);
 
-/// output[i] = sum over slices of partials[slice * elements + i], in order, in
-/// f64, rounded once to the output's type.
-using slices_sum = std::function<void(
-        const void *partials, void *output, const launch_stream &)>;
-/// That of so many slices of the elements of the problem's output (slices.cu).
-slices_sum sum_of_slices(
-        const char *kernel, const dense_problem &problem, int slices);
-
 /// The kernel of a choice, and the sum of what it leaves in `partials`, which has
-/// partial_bytes. Empty where CUTLASS refuses. The device must be current.
+/// partial_bytes (slices.cu). Empty where CUTLASS refuses. The device must be current.
 using tile_launcher = std::function<void(const void *first, const void *second,
         void *output, std::byte *partials, const launch_stream &)>;
 tile_launcher launcher_of(const char *kernel, const tile_choice &choice,

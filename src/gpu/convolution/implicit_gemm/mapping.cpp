@@ -110,13 +110,6 @@ convolution_operand data_operand(
             {axis_of(data, 1)}, multiple, is_output);
 }
 
-/// An output where the caller has it, at any address.
-convolution_operand own_operand() {
-    convolution_operand made;
-    made.any_address = true;
-    return made;
-}
-
 convolution_operand patches_operand(
         const convolution_problem &problem, int64_t multiple, bool is_output) {
     const detail::tensor_view &src = problem.src;
@@ -302,11 +295,13 @@ std::optional<dense_mapping> products_mapping_of(
         return std::nullopt;
     }
     const auto of = [&](size_t i) { return axis_of(problem.weights, i); };
-    made.operands
-            = {in_place ? own_operand() : data_operand(problem.src, 1, true),
-                    operand_of(types.input, {of(3), of(4), of(5), of(2)},
-                            vector, {}, {of(1)}, vector, false),
-                    data_operand(problem.dst, vector, false)};
+    // Where the caller has it, at any address.
+    convolution_operand own;
+    own.any_address = true;
+    made.operands = {in_place ? own : data_operand(problem.src, 1, true),
+            operand_of(types.input, {of(3), of(4), of(5), of(2)}, vector, {},
+                    {of(1)}, vector, false),
+            data_operand(problem.dst, vector, false)};
     return made;
 }
 

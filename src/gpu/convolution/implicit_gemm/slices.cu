@@ -62,22 +62,32 @@ __global__ void __launch_bounds__(block) add_up(const sum_of<Output> *partials,
 
 } // namespace
 
-slices_sum sum_of_slices(
-        const char *kernel, const dense_problem &problem, int slices) {
+tile_launcher launcher_of(const char *kernel, const tile_choice &choice,
+        const dense_problem &problem) {
+    const int slices = choice.slices;
+    const tile_kernel tile = choice.tile->make(kernel, problem, slices);
+    if (!tile) return nullptr;
+    if (partial_bytes(problem, slices) == 0)
+        return [tile](const void *first, const void *second, void *output,
+                       std::byte *, const launch_stream &stream) {
+            tile(first, second, output, stream);
+        };
     return with_float_type(
-            problem.types.output, [&]<typename Output>() -> slices_sum {
+            problem.types.output, [&]<typename Output>() -> tile_launcher {
                 const int64_t vectors
                         = problem.output_elements() / size_for<Output>;
                 const bool shared = slices >= fewest_shared;
                 const int columns = shared ? block / sharers : block;
-                return [=](const void *partials, void *output,
+                return [=](const void *first, const void *second, void *output,
+                               std::byte *partials,
                                const launch_stream &stream) {
+                    tile(first, second, partials, stream);
                     // Blocks are below 2^23: a tensor has less than 2^31 bytes.
                     launch_early(kernel,
                             shared ? add_up<Output, sharers>
                                    : add_up<Output, 1>,
                             ceil_div(vectors, columns), block, 0, stream,
-                            static_cast<const sum_of<Output> *>(partials),
+                            reinterpret_cast<const sum_of<Output> *>(partials),
                             slices, vectors, static_cast<Output *>(output));
                 };
             });

@@ -9,9 +9,6 @@
 //
 // Taps of the first two axes that are outside are skipped, positions outside on the last
 // are zeros, and sums that come out NaN are taken again from the definition.
-//
-// Of NXC a warp's loads for 384 products (of three taps and a chunk) are 22 of at
-// most 512 bytes (of f64 44), which L1 serves in about the time of the products.
 #include "gpu/convolution/narrow_groups/device.cuh"
 #include "gpu/device/early_start.cuh"
 #include "gpu/runtime/launch.hpp"
