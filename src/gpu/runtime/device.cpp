@@ -37,26 +37,26 @@ capture_mode_guard::~capture_mode_guard() {
 namespace {
 
 struct count_answer {
-    int count = 0;
+    size_t count = 0;
     std::string reason;
 };
 
 const count_answer &count_devices() {
-    static const count_answer answer = [] {
-        count_answer asked;
-        const cudaError_t result = cudaGetDeviceCount(&asked.count);
+    static const count_answer answer = []() -> count_answer {
+        int count = 0;
+        const cudaError_t result = cudaGetDeviceCount(&count);
+        if (result == cudaSuccess && count > 0)
+            return {static_cast<size_t>(count), {}};
+        std::string reason = result != cudaSuccess
+                ? cudaGetErrorString(result)
+                : "no CUDA-capable device is detected";
+        static_cast<void>(cudaGetLastError());
+        // CUDA calls a driver that is not there an old one.
         int driver = 0;
-        if (result != cudaSuccess) {
-            asked.count = 0;
-            asked.reason = cudaGetErrorString(result);
-            // CUDA calls a driver that is not there an old one.
-            if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0)
-                asked.reason = "no CUDA driver is installed";
-            static_cast<void>(cudaGetLastError());
-        } else if (asked.count == 0) {
-            asked.reason = "no CUDA-capable device is detected";
-        }
-        return asked;
+        if (result != cudaSuccess
+                && cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0)
+            reason = "no CUDA driver is installed";
+        return {0, "no GPU can be used: " + reason};
     }();
     return answer;
 }
@@ -69,14 +69,15 @@ device_properties read_properties(int device) {
                     static_cast<int>(read.sharedMemPerMultiprocessor),
                     read.regsPerMultiprocessor,
                     read.maxThreadsPerMultiProcessor},
-            read.name, read.totalGlobalMem, read.major, read.minor,
-            static_cast<size_t>(read.l2CacheSize),
+            {read.name, read.totalGlobalMem, read.major, read.minor,
+                    read.multiProcessorCount,
+                    static_cast<size_t>(read.l2CacheSize)},
             read.memoryPoolsSupported != 0};
 }
 
 } // namespace
 
-int device_count() noexcept {
+size_t device_count() noexcept {
     try {
         return count_devices().count;
     } catch (...) {
@@ -90,14 +91,14 @@ std::string no_device_reason() {
 
 const device_properties &properties_of(int device) {
     static std::mutex mutex;
-    static std::vector<std::optional<device_properties>> known(
-            static_cast<size_t>(device_count()));
-    if (device < 0 || device >= device_count())
+    static std::vector<std::optional<device_properties>> known(device_count());
+    const auto index = static_cast<size_t>(device);
+    if (index >= known.size())
         throw error(status::invalid_arguments,
                 text("GPU ", device, " does not exist; there are ",
                         device_count()));
     const std::lock_guard lock(mutex);
-    auto &entry = known[static_cast<size_t>(device)];
+    auto &entry = known[index];
     if (!entry) entry = read_properties(device);
     return *entry;
 }
@@ -118,8 +119,7 @@ thread_local const cuda_interop::device_allocator *current_allocator = nullptr;
 /// a new one each time: allocators keep memory by stream. Never destroyed.
 cudaStream_t stream_of_tables(int device) {
     static std::mutex mutex;
-    static std::vector<cudaStream_t> streams(
-            static_cast<size_t>(device_count()));
+    static std::vector<cudaStream_t> streams(device_count());
     const std::lock_guard lock(mutex);
     cudaStream_t &stream = streams[static_cast<size_t>(device)];
     if (stream == nullptr) {
@@ -131,11 +131,13 @@ cudaStream_t stream_of_tables(int device) {
 
 } // namespace
 
-allocator_scope::allocator_scope(const cuda_interop::device_allocator &memory)
-    : previous_(std::exchange(current_allocator, &memory)) {}
-
-allocator_scope::~allocator_scope() {
-    current_allocator = previous_;
+void build_with(const cuda_interop::device_allocator &memory,
+        const std::function<void()> &build) {
+    const struct restore {
+        const cuda_interop::device_allocator *previous;
+        ~restore() { current_allocator = previous; }
+    } at_the_end {std::exchange(current_allocator, &memory)};
+    build();
 }
 
 void *allocate_device_memory(const cuda_interop::device_allocator &memory,
@@ -143,9 +145,8 @@ void *allocate_device_memory(const cuda_interop::device_allocator &memory,
     const allocation_guard current(device);
     void *pointer = nullptr;
     if (memory.allocate == nullptr) {
-        const cudaError_t result = cudaMalloc(&pointer, bytes);
-        if (result != cudaSuccess)
-            fail(result, text(what, " (cudaMalloc)"), bytes);
+        check(cudaMalloc(&pointer, bytes), text(what, " (cudaMalloc)").c_str(),
+                bytes);
         return pointer;
     }
     pointer = memory.allocate(bytes, device, stream, memory.context);

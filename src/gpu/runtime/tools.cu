@@ -37,13 +37,6 @@ __global__ void pause_kernel(long long cycles) {
 /// About 50 us.
 constexpr long long cycles_of_partition = 90'000;
 
-} // namespace
-
-void pause(cudaStream_t stream, size_t partitions) {
-    launch("the pause before a measurement", pause_kernel, 1, 1, 0, stream,
-            cycles_of_partition * static_cast<long long>(partitions + 1));
-}
-
 size_t available_memory(const engine &e) {
     const device_guard current(device_index(e));
     size_t available = 0;
@@ -81,48 +74,65 @@ void pause_on(const stream &s, size_t partitions) {
     pause(cuda_interop::get_native(s), partitions);
 }
 
-struct recorded_work::state {
-    explicit state(const stream &s) : queue(s) {}
-    state(const state &) = delete;
-    state &operator=(const state &) = delete;
-    ~state() {
-        if (executable != nullptr) ignore(cudaGraphExecDestroy(executable));
-        if (graph != nullptr) ignore(cudaGraphDestroy(graph));
+/// Of a stream.
+class graph_of_work final : public recorded_work {
+public:
+    explicit graph_of_work(const stream &s) : queue_(s) {}
+    graph_of_work(const graph_of_work &) = delete;
+    graph_of_work &operator=(const graph_of_work &) = delete;
+    ~graph_of_work() override {
+        if (executable_ != nullptr) ignore(cudaGraphExecDestroy(executable_));
+        if (graph_ != nullptr) ignore(cudaGraphDestroy(graph_));
     }
 
-    const stream queue;
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t executable = nullptr;
-    size_t nodes = 0;
+    void record(const std::function<void()> &work) {
+        const cudaStream_t native = cuda_interop::get_native(queue_);
+        const device_guard current(device_index(queue_));
+        check(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal),
+                "cudaStreamBeginCapture");
+        try {
+            work();
+        } catch (...) {
+            ignore(cudaStreamEndCapture(native, &graph_));
+            throw;
+        }
+        check(cudaStreamEndCapture(native, &graph_), "cudaStreamEndCapture");
+        check(cudaGraphGetNodes(graph_, nullptr, &nodes_), "cudaGraphGetNodes");
+        check(cudaGraphInstantiate(&executable_, graph_, 0),
+                "cudaGraphInstantiate");
+    }
+
+    size_t launches() const override { return nodes_; }
+
+    void submit() const override {
+        const device_guard current(device_index(queue_));
+        check(cudaGraphLaunch(executable_, cuda_interop::get_native(queue_)),
+                "cudaGraphLaunch");
+    }
+
+private:
+    const stream queue_;
+    cudaGraph_t graph_ = nullptr;
+    cudaGraphExec_t executable_ = nullptr;
+    size_t nodes_ = 0;
 };
 
-recorded_work::recorded_work(const stream &s, const std::function<void()> &work)
-    : state_(std::make_shared<state>(s)) {
-    auto &[queue, graph, executable, nodes] = *state_;
-    const cudaStream_t native = cuda_interop::get_native(queue);
-    const device_guard current(device_index(queue));
-    check(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal),
-            "cudaStreamBeginCapture");
-    try {
-        work();
-    } catch (...) {
-        ignore(cudaStreamEndCapture(native, &graph));
-        throw;
-    }
-    check(cudaStreamEndCapture(native, &graph), "cudaStreamEndCapture");
-    check(cudaGraphGetNodes(graph, nullptr, &nodes), "cudaGraphGetNodes");
-    check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+std::unique_ptr<const recorded_work> record(
+        const stream &s, const std::function<void()> &work) {
+    auto recorded = std::make_unique<graph_of_work>(s);
+    recorded->record(work);
+    return recorded;
 }
 
-size_t recorded_work::launches() const {
-    return state_->nodes;
+} // namespace
+
+void pause(cudaStream_t stream, size_t partitions) {
+    launch("the pause before a measurement", pause_kernel, 1, 1, 0, stream,
+            cycles_of_partition * static_cast<long long>(partitions + 1));
 }
 
-void recorded_work::submit() const {
-    const device_guard current(device_index(state_->queue));
-    check(cudaGraphLaunch(
-                  state_->executable, cuda_interop::get_native(state_->queue)),
-            "cudaGraphLaunch");
-}
+constinit const tool_functions tools {available_memory, fill_blocking,
+        copy_blocking, copy_on, launch_nothing_on, pause_on, record,
+        compute_on};
 
 } // namespace gradnn::gpu

@@ -1,7 +1,7 @@
 // The kernels of the list that are implicit GEMMs: the tiles of each arithmetic
 // and what bounds them.
+#include "gpu/kernels.hpp"
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
-#include "gpu/convolution/makers.hpp"
 #include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::implicit_gemm {
