@@ -71,8 +71,8 @@ void time_latency(step_timing &result, stream &queue, double seconds,
     result.latency_us = latency_us(execute);
     if (!on_gpu(queue.get_engine())) return;
     const auto recorded = gpu::tools.record(queue, execute);
-    result.launches = recorded->launches();
-    result.replay_us = latency_us([&] { recorded->submit(); });
+    result.launches = recorded.launches;
+    result.replay_us = latency_us(recorded.submit);
 }
 
 /// Times the executions of one partition.

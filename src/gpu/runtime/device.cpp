@@ -1,7 +1,5 @@
 #include "gpu/runtime/device.hpp"
 
-#include <mutex>
-#include <optional>
 #include <utility>
 
 #include <gradnn/status.hpp>
@@ -36,29 +34,20 @@ capture_mode_guard::~capture_mode_guard() {
 
 namespace {
 
-struct count_answer {
-    size_t count = 0;
-    std::string reason;
+struct found_devices {
+    int count = 0;
+    cudaError_t result = cudaSuccess;
 };
 
-const count_answer &count_devices() {
-    static const count_answer answer = []() -> count_answer {
-        int count = 0;
-        const cudaError_t result = cudaGetDeviceCount(&count);
-        if (result == cudaSuccess && count > 0)
-            return {static_cast<size_t>(count), {}};
-        std::string reason = result != cudaSuccess
-                ? cudaGetErrorString(result)
-                : "no CUDA-capable device is detected";
+const found_devices &find_devices() {
+    static const found_devices found = [] {
+        found_devices asked;
+        asked.result = cudaGetDeviceCount(&asked.count);
+        if (asked.result == cudaSuccess) return asked;
         static_cast<void>(cudaGetLastError());
-        // CUDA calls a driver that is not there an old one.
-        int driver = 0;
-        if (result != cudaSuccess
-                && cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0)
-            reason = "no CUDA driver is installed";
-        return {0, "no GPU can be used: " + reason};
+        return found_devices {0, asked.result};
     }();
-    return answer;
+    return found;
 }
 
 device_properties read_properties(int device) {
@@ -78,29 +67,30 @@ device_properties read_properties(int device) {
 } // namespace
 
 size_t device_count() noexcept {
-    try {
-        return count_devices().count;
-    } catch (...) {
-        return 0;
-    }
+    return static_cast<size_t>(find_devices().count);
 }
 
 std::string no_device_reason() {
-    return count_devices().reason;
+    const auto &[count, result] = find_devices();
+    if (count > 0) return {};
+    const char *reason = result == cudaSuccess
+            ? "no CUDA-capable device is detected"
+            : cudaGetErrorString(result);
+    // CUDA calls a driver that is not there an old one.
+    int driver = 0;
+    if (result != cudaSuccess && cudaDriverGetVersion(&driver) == cudaSuccess
+            && driver == 0)
+        reason = "no CUDA driver is installed";
+    return text("no GPU can be used: ", reason);
 }
 
 const device_properties &properties_of(int device) {
-    static std::mutex mutex;
-    static std::vector<std::optional<device_properties>> known(device_count());
     const auto index = static_cast<size_t>(device);
-    if (index >= known.size())
+    if (index >= device_count())
         throw error(status::invalid_arguments,
                 text("GPU ", device, " does not exist; there are ",
                         device_count()));
-    const std::lock_guard lock(mutex);
-    auto &entry = known[index];
-    if (!entry) entry = read_properties(device);
-    return *entry;
+    return made_once<read_properties>(index);
 }
 
 cudaStream_t new_stream() {
@@ -117,16 +107,12 @@ thread_local const cuda_interop::device_allocator *current_allocator = nullptr;
 /// On which tables are written. Neither the default stream, which would wait for
 /// the caller's streams and break a capture that is under way on one of them, nor
 /// a new one each time: allocators keep memory by stream. Never destroyed.
+cudaStream_t make_stream_of_tables(int device) {
+    const allocation_guard current(device);
+    return new_stream();
+}
 cudaStream_t stream_of_tables(int device) {
-    static std::mutex mutex;
-    static std::vector<cudaStream_t> streams(device_count());
-    const std::lock_guard lock(mutex);
-    cudaStream_t &stream = streams[static_cast<size_t>(device)];
-    if (stream == nullptr) {
-        const allocation_guard current(device);
-        stream = new_stream();
-    }
-    return stream;
+    return made_once<make_stream_of_tables>(static_cast<size_t>(device));
 }
 
 } // namespace

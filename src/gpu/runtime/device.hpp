@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -60,6 +62,17 @@ size_t device_count() noexcept;
 
 /// Why device_count() is 0, with CUDA's own message; empty where it is not.
 std::string no_device_reason();
+
+/// What `make` gives for a device, asked once for each and kept.
+template <auto make>
+const auto &made_once(size_t device) {
+    static std::mutex mutex;
+    static std::vector<std::optional<decltype(make(0))>> made(device_count());
+    const std::lock_guard lock(mutex);
+    auto &entry = made.at(device);
+    if (!entry) entry = make(static_cast<int>(device));
+    return *entry;
+}
 
 /// Read once for each device and kept. Throws invalid_arguments for an index
 /// out of range.

@@ -1,6 +1,3 @@
-#include <mutex>
-#include <vector>
-
 #include "base/text.hpp"
 #include "gpu/backend.hpp"
 #include "gpu/runtime/cuda_check.hpp"
@@ -45,12 +42,7 @@ device_code ask(int device) {
 const char *const code_of_library = GRADNN_CUDA_CODE;
 
 const device_code &code_of_device(size_t index) {
-    static std::mutex mutex;
-    static std::vector<device_code> known(device_count());
-    const std::lock_guard lock(mutex);
-    device_code &entry = known.at(index);
-    if (entry.text.empty()) entry = ask(static_cast<int>(index));
-    return entry;
+    return made_once<ask>(index);
 }
 
 bool can_start_early(int device) {

@@ -105,16 +105,16 @@ launch_stream stream_of(int device, std::optional<cudaStream_t> callers) {
 
 /// By CUDA events around the steps.
 struct event_clock final : detail::step_clock {
-    event_clock(int adevice, cudaStream_t astream, size_t count)
-        : device(adevice), stream(astream), events(count) {}
+    event_clock(const launch_stream &of, size_t count)
+        : stream(of), events(count) {}
 
     void mark() override {
-        const device_guard current(device);
+        const device_guard current(stream.device);
         events[marks++].record(stream);
     }
 
     std::vector<double> milliseconds() override {
-        const allocation_guard current(device);
+        const allocation_guard current(stream.device);
         std::vector<double> times;
         for (size_t index = 1; index < marks; ++index)
             times.push_back(static_cast<double>(
@@ -122,8 +122,7 @@ struct event_clock final : detail::step_clock {
         return times;
     }
 
-    const int device;
-    const cudaStream_t stream;
+    const launch_stream stream;
     std::vector<timed_event> events;
     size_t marks = 0;
 };
@@ -166,7 +165,7 @@ bool gpu_stream::is_capturing() const {
 std::unique_ptr<detail::step_clock> gpu_stream::make_step_clock(size_t steps) {
     if (is_capturing()) return nullptr;
     const device_guard current(device);
-    return std::make_unique<event_clock>(device, native, steps + 1);
+    return std::make_unique<event_clock>(*this, steps + 1);
 }
 
 std::byte *gpu_stream::spare(size_t bytes) {

@@ -1,5 +1,7 @@
 #include "gpu/runtime/tools.hpp"
 
+#include <memory>
+
 #include <gradnn/cuda.hpp>
 
 #include "gpu/runtime/cuda_check.hpp"
@@ -74,54 +76,33 @@ void pause_on(const stream &s, size_t partitions) {
     pause(cuda_interop::get_native(s), partitions);
 }
 
-/// Of a stream.
-class graph_of_work final : public recorded_work {
-public:
-    explicit graph_of_work(const stream &s) : queue_(s) {}
-    graph_of_work(const graph_of_work &) = delete;
-    graph_of_work &operator=(const graph_of_work &) = delete;
-    ~graph_of_work() override {
-        if (executable_ != nullptr) ignore(cudaGraphExecDestroy(executable_));
-        if (graph_ != nullptr) ignore(cudaGraphDestroy(graph_));
+recorded_work record(const stream &s, const std::function<void()> &work) {
+    const cudaStream_t native = cuda_interop::get_native(s);
+    const device_guard current(device_index(s));
+    cudaGraph_t recorded = nullptr;
+    check(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal),
+            "cudaStreamBeginCapture");
+    try {
+        work();
+    } catch (...) {
+        ignore(cudaStreamEndCapture(native, &recorded));
+        if (recorded != nullptr) ignore(cudaGraphDestroy(recorded));
+        throw;
     }
-
-    void record(const std::function<void()> &work) {
-        const cudaStream_t native = cuda_interop::get_native(queue_);
-        const device_guard current(device_index(queue_));
-        check(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal),
-                "cudaStreamBeginCapture");
-        try {
-            work();
-        } catch (...) {
-            ignore(cudaStreamEndCapture(native, &graph_));
-            throw;
-        }
-        check(cudaStreamEndCapture(native, &graph_), "cudaStreamEndCapture");
-        check(cudaGraphGetNodes(graph_, nullptr, &nodes_), "cudaGraphGetNodes");
-        check(cudaGraphInstantiate(&executable_, graph_, 0),
-                "cudaGraphInstantiate");
-    }
-
-    size_t launches() const override { return nodes_; }
-
-    void submit() const override {
-        const device_guard current(device_index(queue_));
-        check(cudaGraphLaunch(executable_, cuda_interop::get_native(queue_)),
-                "cudaGraphLaunch");
-    }
-
-private:
-    const stream queue_;
-    cudaGraph_t graph_ = nullptr;
-    cudaGraphExec_t executable_ = nullptr;
-    size_t nodes_ = 0;
-};
-
-std::unique_ptr<const recorded_work> record(
-        const stream &s, const std::function<void()> &work) {
-    auto recorded = std::make_unique<graph_of_work>(s);
-    recorded->record(work);
-    return recorded;
+    check(cudaStreamEndCapture(native, &recorded), "cudaStreamEndCapture");
+    const std::shared_ptr<CUgraph_st> graph(
+            recorded, [](cudaGraph_t of) { ignore(cudaGraphDestroy(of)); });
+    size_t nodes = 0;
+    check(cudaGraphGetNodes(recorded, nullptr, &nodes), "cudaGraphGetNodes");
+    cudaGraphExec_t made = nullptr;
+    check(cudaGraphInstantiate(&made, recorded, 0), "cudaGraphInstantiate");
+    const std::shared_ptr<CUgraphExec_st> executable(
+            made, [](cudaGraphExec_t of) { ignore(cudaGraphExecDestroy(of)); });
+    return {nodes, [=] {
+                const device_guard device(device_index(s));
+                check(cudaGraphLaunch(executable.get(), native),
+                        "cudaGraphLaunch");
+            }};
 }
 
 } // namespace

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 
 #include <gradnn/engine.hpp>
 
@@ -13,11 +12,9 @@ namespace gradnn::gpu {
 
 /// What was submitted to a GPU's stream, recorded in a CUDA graph.
 struct recorded_work {
-    virtual ~recorded_work() = default;
-    /// The graph's nodes: kernels, copies and fills.
-    virtual size_t launches() const = 0;
-    /// Submits all of it to the stream again, in one call.
-    virtual void submit() const = 0;
+    size_t launches; ///< the graph's nodes: kernels, copies and fills
+    std::function<void()>
+            submit; ///< all of it to the stream again, in one call
 };
 
 /// Loops of arithmetic in registers: what a GPU's units can do at most.
@@ -55,8 +52,7 @@ struct tool_functions {
 
     /// `work` must have run on the stream before, so that nothing is allocated while it
     /// is recorded.
-    std::unique_ptr<const recorded_work> (*record)(
-            const stream &s, const std::function<void()> &work);
+    recorded_work (*record)(const stream &s, const std::function<void()> &work);
 
     /// Submits a loop that fills the GPU; returns its multiplications and additions.
     double (*compute_on)(const stream &s, compute_loop loop, int64_t rounds);
