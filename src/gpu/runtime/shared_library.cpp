@@ -11,10 +11,8 @@ namespace fs = std::filesystem;
 
 void *open_library(const std::string &path, std::string &reason) {
     void *const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library != nullptr) return library;
-    const char *const said = dlerror();
-    reason = said != nullptr ? said : path;
-    return nullptr;
+    if (library == nullptr) reason = dlerror();
+    return library;
 }
 
 std::string library_of_environment(
