@@ -1,32 +1,15 @@
 // Results of data that are NaN, again from the definition (data.cuh).
 #pragma once
 
-#include "gpu/convolution/sliding/data_geometry.hpp"
-#include "gpu/convolution/sliding/device.cuh"
+#include "gpu/convolution/sliding/data_walk.cuh"
 
 namespace gradnn::gpu::sliding {
 
-/// Results to their places; those in shared memory meet the ops behind the problem when they
-/// leave it.
-template <const kernel_specification &s, int count>
-__device__ __forceinline__ void store_results(storage<s.of.type> *to,
-        const sum<s.of.type> (&values)[count], const fused_places &others) {
-    const auto made = jit::elements<s.of.type, count>::of(values);
-    if constexpr (s.cut.staged == staging::none)
-        jit::with_epilogue(s.of, made, to, others).store(to);
-    else
-        made.store(to);
-}
-
 /// A row of a tile again, over nothing but the terms of the formula.
 template <const kernel_specification &s>
-__device__ __noinline__ void write_again(const storage<s.of.type> *read,
-        const storage<s.of.type> *weights, storage<s.of.type> *at, int image,
-        int first_channel, int first_depth, int row, int first_column,
-        fused_places others) {
-    constexpr problem_specification p = s.of;
-    constexpr work_cut cut = s.cut;
-    constexpr const data_geometry &g = geometry_for<s, data_geometry>::g;
+__device__ __noinline__ void data_walk<s>::write_again(const type *read,
+        const type *weights, type *at, int image, int first_channel,
+        int first_depth, int row, int first_column, fused_places others) {
 #pragma unroll 1
     for (int e = 0; e < cut.depths * cut.columns * cut.vector; ++e) {
         const int channel = first_channel + e % cut.vector;
@@ -35,7 +18,7 @@ __device__ __noinline__ void write_again(const storage<s.of.type> *read,
         const int column = first_column + j * g.column_step;
         const int depth = first_depth + o;
         if (column >= p.column.written || depth >= p.depth.written) continue;
-        sum<p.type> total = 0;
+        sum_type total = 0;
 #pragma unroll 1
         for (int t = 0; t < p.depth.taps * p.row.taps * p.column.taps; ++t) {
             // In the order of the walk, whose rows of read ascend.
@@ -67,9 +50,12 @@ __device__ __noinline__ void write_again(const storage<s.of.type> *read,
                                 weights[weight_at<p>(channel, m, kd, kh, kw)]),
                         total);
         }
-        store_results<s, 1>(at + o * g.to.depth
-                        + j * g.column_step * g.to.column + e % cut.vector,
-                {total}, others);
+        type *const to = at + o * g.to.depth + j * g.column_step * g.to.column
+                + e % cut.vector;
+        auto made = jit::elements<p.type, 1>::of({total});
+        // Those in shared memory meet the ops behind the problem when they leave it.
+        if constexpr (!staged) made = jit::with_epilogue(p, made, to, others);
+        made.store(to);
     }
 }
 

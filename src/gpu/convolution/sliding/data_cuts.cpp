@@ -226,7 +226,9 @@ void add_long_rows(data_estimator &e) {
 std::vector<choice> row_by_row_choices(const data_estimator &e) {
     const problem_specification &p = e.p;
     std::vector<choice> made;
-    if (p.column.taps > 64) return made;
+    if (p.column.taps > most_taps
+            || (p.depth.taps - 1) * p.depth.dilation / p.depth.up >= most_taps)
+        return made;
     for (const int columns : e.row_columns()) {
         if (columns % p.column.up) continue;
         const int met = e.met_by(columns);

@@ -1,7 +1,7 @@
 // A thread's tile of data, and its walk along the rows that it reads (data.cuh).
 #pragma once
 
-#include "gpu/convolution/sliding/data_again.cuh"
+#include "gpu/convolution/sliding/data_geometry.hpp"
 #include "gpu/convolution/sliding/rows.cuh"
 
 namespace gradnn::gpu::sliding {
@@ -17,6 +17,7 @@ struct data_walk {
     using type = storage<p.type>;
     using sum_type = sum<p.type>;
     static constexpr int channels = cut.vector * p.multiplier;
+    static constexpr int taps = p.depth.taps * p.row.taps * p.column.taps;
     /// From a row that is read to the next one.
     static constexpr int row_step = p.row.parts() ? p.row.dilation : p.row.step;
 
@@ -44,11 +45,10 @@ struct data_walk {
     written_unit other_rows[others_held][other_units];
     jit::rows_on_their_way<written_unit, other_units, cut.threads> other_copies;
     // Where it reads and writes.
-    const type *read, *all_weights, *next;
-    int next_step, last_step; ///< next_step: whose rows are at `next`
+    const type *tensor_read, *all_weights, *read, *next;
+    int last_step;
     int last_whole_step; ///< whose rows of every phase are there
     type *written;
-    const type *read_from; ///< for write_again
     fused_places others;
 
     __device__ void begin_at(int column, int depth) {
@@ -56,25 +56,6 @@ struct data_walk {
         read_column = column * p.column.step / p.column.up;
         first_depth = depth;
         read_depth = depth * p.depth.step / p.depth.up;
-    }
-
-    __device__ void load_weights(const sum_type *shared, int lane) {
-        for_each<p.multiplier, p.depth.taps, p.row.taps, p.column.taps,
-                cut.vector>([&](int m, int kd, int kh, int kw, int v) {
-            weights[m][kd][kh][kw][v] = shared
-                    ? shared[shared_weight(
-                            lane * cut.vector + v, m, kd, kh, kw)]
-                    : widen<p.type>(*(all_weights
-                            + weight_at<p>(channel + v, m, kd, kh, kw)));
-        });
-    }
-    __device__ static constexpr int shared_weight(
-            int of_channel, int m, int kd, int kh, int kw) {
-        return (((of_channel * p.multiplier + m) * p.depth.taps + kd)
-                               * p.row.taps
-                       + kh)
-                * p.column.taps
-                + kw;
     }
 
     __device__ type *row_at(int row) const {
@@ -124,7 +105,9 @@ struct data_walk {
     /// The rows at `next` go to a slot of the ring, if they are there.
     __device__ void load(int step, int slot, bool checked) {
         const bool exists = !checked || !g.copied || step <= last_step;
-        const int first = (g.copied ? step : next_step) * p.row.step;
+        // Registers: after the last rows these again.
+        const int first
+                = (g.copied ? step : least(step, last_step)) * p.row.step;
         rows.template load<g.copied, g.walk.phases == 1>(
                 slot, next, [&](int f) {
                     return exists
@@ -134,13 +117,9 @@ struct data_walk {
         if constexpr (g.copied)
             load_others<p.row.up>(slot * p.row.up, row_of(step, 0), true, true);
     }
-    __device__ void advance() {
-        next += row_step * g.read.from.row;
-        ++next_step;
-    }
-    /// After the last rows these again.
+    __device__ void advance() { next += row_step * g.read.from.row; }
     __device__ void load_next(int step, int slot, bool checked) {
-        if (!checked || next_step < last_step) advance();
+        if (!checked || step <= last_step) advance();
         load(step, slot, checked);
     }
     __device__ void move_rows_up() { rows.move_up(); }
@@ -229,7 +208,7 @@ struct data_walk {
             take_again(row);
     }
     __device__ void take_again(int row) {
-        write_again<s>(read_from, all_weights, row_at(row), image, channel,
+        write_again(tensor_read, all_weights, row_at(row), image, channel,
                 first_depth, in_class + g.walk.classes * row, first_column,
                 others);
     }
@@ -278,7 +257,7 @@ struct data_walk {
             load_others<p.row.up * cut.unroll>(0, row_of(u, 0), false);
 #pragma unroll
             for (int i = 0; i < cut.unroll; ++i) {
-                load_next(0, i, false);
+                load_next(u + cut.ahead + i, i, false);
             }
         }
 #pragma unroll
@@ -311,7 +290,6 @@ struct data_walk {
         write_zeros(first_row, least(met, last_row));
         if (u > last_step) return;
         rows.find_outside(read_column, p.column.read, read_depth);
-        next_step = u;
         next = read
                 + static_cast<long long>(g.walk.row_of(p.row, u, 0, in_class))
                         * g.read.from.row;
@@ -341,6 +319,21 @@ struct data_walk {
         write_zeros(most(first_row, row_of(u, most(g.walk.open - up, 0))),
                 last_row);
     }
+
+    // In data.cuh.
+    __device__ void share_weights(sum_type *to, int first_channel) const;
+    __device__ void load_weights(const sum_type *shared, int lane);
+    __device__ void of_tensors(type *tensor);
+    __device__ void of_planes(type *tensor);
+    // In data_rows.cuh.
+    __device__ void share_weights_of_planes(
+            sum_type *to, unsigned first_unit, int units) const;
+    __device__ void add_taps(const type *from, const sum_type *by);
+    __device__ void pass_by(const sum_type *of_channel);
+    // In data_again.cuh.
+    __device__ static void write_again(const type *read, const type *weights,
+            type *at, int image, int first_channel, int first_depth, int row,
+            int first_column, fused_places others);
 };
 
 } // namespace gradnn::gpu::sliding

@@ -30,18 +30,12 @@ namespace {
 constexpr const char *name = "convolution.gpu_sliding";
 constexpr int vectors = 16; ///< bytes that tensors are expected at multiples of
 
-jit::kernel_launch launch_of(const kernel_specification &s, bool of_weights) {
-    const auto launch = [&](const auto &g, const char *file,
-                                const char *entry) -> jit::kernel_launch {
-        return {{file, text_of(s), entry}, g.grid, s.cut.threads,
-                static_cast<size_t>(g.shared_bytes)};
-    };
-    return of_weights ? launch(weights_geometry::of(s),
-                   "gpu/convolution/sliding/weights_kernel.cuh",
-                   "gradnn_slide_weights")
-                      : launch(data_geometry::of(s),
-                              "gpu/convolution/sliding/data_kernel.cuh",
-                              "gradnn_slide_data");
+template <typename Geometry>
+jit::kernel_launch launch_of(
+        const kernel_specification &s, const char *file, const char *entry) {
+    const Geometry g = Geometry::of(s);
+    return {{file, text_of(s), entry}, g.grid, s.cut.threads,
+            static_cast<size_t>(g.shared_bytes)};
 }
 
 /// The kernels for tensors at multiples of so many bytes: compiled when they are first
@@ -54,7 +48,14 @@ public:
           read_(is_to_src(problem) ? 2 : 0),
           written_(2 - read_) {
         for (const kernel_specification &each : tried) {
-            tried_.push_back(launch_of(each, is_of_weights(problem)));
+            tried_.push_back(is_of_weights(problem)
+                            ? launch_of<weights_geometry>(each,
+                                    "gpu/convolution/sliding/"
+                                    "weights_kernel.cuh",
+                                    "gradnn_slide_weights")
+                            : launch_of<data_geometry>(each,
+                                    "gpu/convolution/sliding/data_kernel.cuh",
+                                    "gradnn_slide_data"));
             parts_.push_back(each.cut.parts);
         }
     }
@@ -75,6 +76,19 @@ public:
             add_parts_ = weights_sum_launcher("convolution.gpu_sliding (parts)",
                     problem_, parts_[taken_], true);
         return {};
+    }
+    /// By the first who needs it.
+    const variant &compiled_later(const compile_options &options) {
+        std::call_once(later_, [&] {
+            const std::string refusal = compile(options);
+            if (!refusal.empty())
+                throw error(status::runtime_error,
+                        text(name,
+                                ": no kernel for tensors that do not begin at "
+                                "a multiple of 16 bytes: ",
+                                refusal));
+        });
+        return *this;
     }
 
     void launch(const launch_stream &stream, std::span<void *const> args,
@@ -99,6 +113,7 @@ private:
     std::vector<int64_t> parts_; ///< 0 of data
     size_t taken_ = 0;
     launcher add_parts_; ///< of gradients of weights
+    std::once_flag later_;
 };
 
 /// Of all forms of a problem the specifications of least cost, best first.
@@ -117,42 +132,22 @@ std::vector<kernel_specification> ranked(
     return specifications;
 }
 
-/// Of tensors at multiples of 16 bytes, compiled, and of others, once they are met.
-struct variants {
-    std::unique_ptr<variant> aligned, others;
-    std::once_flag others_compiled = {};
-};
-
-std::unique_ptr<detail::plan> plan_of(std::unique_ptr<variant> aligned,
-        std::unique_ptr<variant> others, const compile_options &options) {
-    const size_t workspace_bytes
-            = std::max(aligned->workspace_bytes(), others->workspace_bytes());
-    const auto all
-            = std::make_shared<variants>(std::move(aligned), std::move(others));
+/// Of kernels for tensors at multiples of 16 bytes, compiled, and for others.
+std::unique_ptr<detail::plan> plan_of(const std::shared_ptr<variant> &aligned,
+        const std::shared_ptr<variant> &others,
+        const compile_options &options) {
     return std::make_unique<launched_plan>(
-            [all, options](std::span<void *const> args, std::byte *workspace,
-                    const launch_stream &stream) {
+            [aligned, others, options](std::span<void *const> args,
+                    std::byte *workspace, const launch_stream &stream) {
                 // Weights are loaded one by one.
-                bool aligned = true;
+                bool are_aligned = true;
                 for (size_t i = 0; i < args.size(); ++i)
-                    aligned = aligned
+                    are_aligned = are_aligned
                             && (i == 1 || is_aligned(args[i], vectors));
-                if (!aligned)
-                    std::call_once(all->others_compiled, [&] {
-                        const std::string refusal
-                                = all->others->compile(options);
-                        if (!refusal.empty())
-                            throw error(status::runtime_error,
-                                    text(name,
-                                            ": no kernel for tensors that do "
-                                            "not begin at a multiple of 16 "
-                                            "bytes: ",
-                                            refusal));
-                    });
-                (aligned ? all->aligned : all->others)
-                        ->launch(stream, args, workspace);
+                (are_aligned ? *aligned : others->compiled_later(options))
+                        .launch(stream, args, workspace);
             },
-            workspace_bytes);
+            std::max(aligned->workspace_bytes(), others->workspace_bytes()));
 }
 
 } // namespace
@@ -192,7 +187,7 @@ plan_or_refusal make_fused(const detail::fused_convolution &whole,
     // By measuring one plan for each way to cut the work; else the best by estimate.
     const size_t most_plans = options.autotune ? most_measured : 1;
     for (size_t way = 0; way < std::min(ways.size(), most_plans); ++way) {
-        auto first = std::make_unique<variant>(problem,
+        const auto first = std::make_shared<variant>(problem,
                 best_of(std::span(ways).subspan(way),
                         options.autotune ? 1 : most_tried));
         refusal = first->compile(options);
@@ -205,8 +200,8 @@ plan_or_refusal make_fused(const detail::fused_convolution &whole,
         if (of_weights)
             tried = {&alike, weights_geometry::of(alike).fits ? 1U : 0U};
         if (tried.empty()) break;
-        plans.push_back(plan_of(std::move(first),
-                std::make_unique<variant>(problem, tried), options));
+        plans.push_back(plan_of(
+                first, std::make_shared<variant>(problem, tried), options));
     }
     if (plans.empty())
         return detail::refuse("windows whose taps fit in registers", problem);

@@ -22,6 +22,10 @@ struct axis {
     /// What a written position at `offset` from a tile's first one reads by a tap, from what
     /// that one reads; `none` where nothing.
     static constexpr int none = -(1 << 30);
+    /// Whose positions meet the same one and no other.
+    static constexpr axis flat(int positions) {
+        return {positions, positions, 1, 1, 1, 1, 0};
+    }
     constexpr int met(int offset, int tap) const {
         const int at = offset * step + base - tap * dilation;
         return at % up == 0 ? at / up : none;
@@ -71,7 +75,7 @@ struct work_cut {
     /// Rows ahead are copied to shared memory by 4, 8 or 16 bytes, in `ahead` groups of as
     /// many rows as the loop's body has steps.
     bool copies;
-    int lanes; ///< vectors of channels side by side in a block; 1 in NCX
+    int lanes; ///< vectors of channels side by side in a block
     int threads, blocks; ///< of a block; that a multiprocessor is to hold
 
     // Data.
@@ -88,7 +92,7 @@ struct work_cut {
     int chunk;
 
     // Weights.
-    int channels; ///< NCX: side by side in a block; 0: a block has one
+    int run; ///< threads of a channel side by side in a block
     int row_taps; ///< of the window's rows so many are a block's; 0: all
     int parts,
             rounds; ///< partial sums of a weight, each of so many rounds of a block

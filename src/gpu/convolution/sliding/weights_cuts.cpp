@@ -85,25 +85,24 @@ void estimator::add_tiles() {
     std::ranges::stable_sort(tiles, {}, &choice::cost);
 }
 
-/// NCX: channels whose planes a block of threads covers best.
-int channels_of_block(const estimator &e, int threads, int slots) {
-    if (slots > 64 || e.p.channels == 1 || e.p.images == 1) return 0;
-    int best = 0;
+/// NCX: a block has channels side by side whose planes, of so many threads, cover it best.
+void share_block(const estimator &e, work_cut &cut, double slots) {
+    if (slots > 64 || e.p.channels == 1 || e.p.images == 1) return;
+    cut.run = static_cast<int>(slots);
     double best_score = -1;
-    for (int channels = 1; channels <= threads / slots; ++channels) {
-        const int wide = slots * channels;
-        const double used
-                = static_cast<double>(wide * (threads / wide)) / threads;
+    for (int channels = 1; channels <= cut.threads / cut.run; ++channels) {
+        const int wide = cut.run * channels;
+        const double used = static_cast<double>(wide * (cut.threads / wide))
+                / cut.threads;
         const double whole = static_cast<double>(e.p.channels)
                 / (ceil_div(e.p.channels, channels) * channels);
         const double score = used * whole + 0.15 * std::min(1.0, wide / 32.0)
                 + 0.03 * std::min(1.0, wide / 128.0);
         if (score > best_score) {
             best_score = score;
-            best = channels;
+            cut.lanes = channels;
         }
     }
-    return best;
 }
 
 /// Strips, parts and rounds.
@@ -124,10 +123,7 @@ std::optional<work_cut> finished(const estimator &e, work_cut cut) {
         work_cut tried = cut;
         tried.strip = strip;
         if (!p.channels_last)
-            tried.channels = channels_of_block(e, cut.threads,
-                    static_cast<int>(std::min<int64_t>(1 << 20,
-                            int64_t {all.tiles} * all.classes * strips
-                                    * p.depth.written)));
+            share_block(e, tried, of_strip / p.images * strips);
         const weights_geometry g = weights_geometry::of({p, tried});
         if (!g.fits) continue;
         const double blocks = g.channel_blocks * g.tap_blocks;
@@ -143,10 +139,10 @@ std::optional<work_cut> finished(const estimator &e, work_cut cut) {
             const double of_grid = parts * blocks;
             const double idle = static_cast<double>(g.of_block) * g.groups
                     / std::max(1.0, of_strip * strips);
-            const double spread = tried.channels
-                    ? static_cast<double>(cut.threads) * g.channel_blocks
-                            / (static_cast<double>(g.of_block) * p.channels)
-                    : 1.0;
+            const double spread = p.channels_last
+                    ? 1.0
+                    : static_cast<double>(cut.threads) * g.channel_blocks
+                            / (static_cast<double>(g.of_block) * p.channels);
             const double cost = turns_of(of_grid / held, 3, 0.4)
                     * (tried.rounds * (strip + (g.kept - 1) * 0.4 + 2) + 4
                             + e.taps / 6.0)
@@ -187,7 +183,7 @@ std::vector<choice> tiles_of_rows(const estimator &e) {
                 + p.column.taps * row_taps * p.multiplier * e.wide;
         if (registers > 230) continue;
         work_cut cut {};
-        cut.vector = cut.ahead = cut.unroll = 1;
+        cut.vector = cut.ahead = cut.unroll = cut.run = 1;
         cut.columns = columns;
         cut.row_taps = row_taps;
         if (row_taps > 1) cut.unroll = 4;
@@ -213,7 +209,7 @@ std::optional<choice> staged_rows_choice(const tile_estimator &e) {
             || !p.depth.is_flat())
         return {};
     work_cut cut {};
-    cut.vector = cut.ahead = cut.unroll = cut.strip = cut.lanes = 1;
+    cut.vector = cut.ahead = cut.unroll = cut.strip = cut.lanes = cut.run = 1;
     // An odd number of vectors: neighbours' are in different banks.
     cut.columns = e.bytes == 4 ? 12 : 10;
     constexpr int most_tiles = 192;

@@ -13,8 +13,7 @@ struct weights_geometry {
     row_table src, dst;
     int row_taps, tap_blocks; ///< of a block; how many of these have all
     short phase_of[most_taps], age_of[most_taps]; ///< by tap of the rows
-    int channel_blocks, of_block,
-            slots; ///< slots: threads of a channel in a block of several
+    int channel_blocks, of_block;
     int items, groups, grid, sums;
     bool copied; ///< rows on their way, to shared memory; dst's from `dst_at` on
     int dst_at, shared_bytes;
@@ -108,10 +107,10 @@ constexpr weights_geometry weights_geometry::of(const kernel_specification &s) {
     g.end_step = most(g.end_step, g.first_step);
     g.strips = ceil_div(most(g.end_step - g.first_step, 1), c.strip);
     const int last = first_column_of(g.tiles - 1, c.columns, g.column_step);
-    const axis itself {p.column.written, p.column.written, 1, 1, 1, 1, 0};
     if (!g.src.columns.fill(
                 p.column, c.columns, g.column_step, p.column.step * last)
-            || !g.dst.columns.fill(itself, c.columns, g.column_step, last))
+            || !g.dst.columns.fill(axis::flat(p.column.written), c.columns,
+                    g.column_step, last))
         return g;
     // Depths may be far apart, and are as many as taps.
     for (int k = 0; k < p.depth.taps; ++k) {
@@ -132,18 +131,9 @@ constexpr weights_geometry weights_geometry::of(const kernel_specification &s) {
     const long long items = static_cast<long long>(g.tiles) * g.classes
             * g.strips * p.depth.written * p.images;
     if (items >= 1 << 30) return g;
-    g.slots = static_cast<int>(items / p.images);
-    if (p.channels_last) {
-        g.channel_blocks = ceil_div(p.channels / c.vector, c.lanes);
-        g.of_block = c.threads / c.lanes;
-    } else if (c.channels) {
-        g.channel_blocks = ceil_div(p.channels, c.channels);
-        g.of_block = c.threads / (g.slots * c.channels) * g.slots;
-        if (g.of_block == 0) return g;
-    } else {
-        g.channel_blocks = p.channels;
-        g.of_block = c.threads;
-    }
+    g.channel_blocks = ceil_div(p.channels / c.vector, c.lanes);
+    g.of_block = c.threads / (c.run * c.lanes) * c.run;
+    if (g.of_block == 0) return g;
     g.items = static_cast<int>(items);
     g.groups = ceil_div(g.items, g.of_block);
     const long long grid

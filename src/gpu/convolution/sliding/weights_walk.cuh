@@ -21,7 +21,7 @@ struct weights_walk {
     static constexpr int src_step = p.row.step == 1 ? gap : p.row.step;
     static constexpr int dst_step = p.row.step == 1 ? gap : 1;
 
-    int depth, in_class, tap_row;
+    int channel, depth, in_class, tap_row;
     sum_type sums[p.multiplier][p.depth.taps][g.row_taps][p.column.taps]
                  [cut.vector];
     loaded_rows<s, weights_geometry, &weights_geometry::src> src_rows;
@@ -158,6 +158,12 @@ struct weights_walk {
         }
         walk_along(*this, t, last);
     }
+
+    // In weights.cuh.
+    __device__ void add_staged_rows(
+            const type *all_src, const type *all_dst, int part);
+    __device__ void add_strips(const type *all_src, const type *all_dst,
+            unsigned slot, unsigned part);
 
     /// Of the weights that a thread has sums of, the number of one.
     __device__ int number_of(int m, int kd, int kh, int kw, int channel) const {
