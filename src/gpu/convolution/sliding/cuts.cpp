@@ -167,7 +167,6 @@ work_cut walk_estimate::cut(
     cut.unroll = unroll;
     cut.unchecked = unroll > 1 || instructions < 260;
     cut.lanes = block.lanes;
-    cut.run = 1;
     cut.threads = block.threads;
     cut.blocks = blocks(ahead);
     return cut;

@@ -1,14 +1,8 @@
-// Depthwise convolution, data: the gradient of src, or the forward direction.
-//
-//   written[n,c,x] = sum over m and k of weights[c,m,k] * read[n,c*multiplier+m,y],
-//                    where y * up = x * step + base - k * dilation
-//
-// A thread has a tile of columns (in NXC of a vector of channels, in volumes of some depths)
-// and walks along the rows of what is read. It loads each row once, some rows ahead, and adds
-// its products to the open sums of the rows of written that it meets; when a row has met all
-// that it meets, it is written and the sums move up. Every element has its terms in one
-// order, by rows, then depths, columns and channels, whatever the tile: the bits follow from
-// the problem alone. Taps that meet nothing in any tile are left out.
+// Depthwise convolution, data: the gradient of src, or the forward direction (README.md has the
+// formula). A thread's tile walks along the rows that are read (data_walk.cuh), or taps pass it
+// by (data_rows.cuh). Every element has its terms in one order, by rows, then depths, columns
+// and channels, whatever the tile: the bits follow from the problem alone. Taps that meet
+// nothing in any tile are left out.
 //
 // In NCX a block may collect the results of whole planes in shared memory, to write them by
 // vectors wherever rows begin, and may have what it reads copied there at once.
@@ -21,6 +15,21 @@
 
 namespace gradnn::gpu::sliding {
 
+/// A weight. Channels are those of the tensor with fewer.
+template <const kernel_specification &s>
+__device__ __forceinline__ typename data_walk<s>::sum_type data_walk<
+        s>::weight_of(const type *all, int channel, int m, int kd, int kh,
+        int kw) {
+    if (p.reversed) {
+        kd = p.depth.taps - 1 - kd;
+        kh = p.row.taps - 1 - kh;
+        kw = p.column.taps - 1 - kw;
+    }
+    return widen<p.type>(*(all + channel * p.weights.channel
+            + m * p.weights.multiple + kd * p.weights.depth + kh * p.weights.row
+            + kw * p.weights.column));
+}
+
 /// By all threads of a block, weights of its channels from one on, to shared memory: channel by
 /// channel, or side by side for threads that have taps pass by.
 template <const kernel_specification &s>
@@ -32,13 +41,10 @@ __device__ void data_walk<s>::share_weights(
         const int k = i % taps;
         const int c = i / of_channel;
         if (first_channel + c < p.channels)
-            to[cut.row_by_row ? i % of_channel * cut.lanes + c : i]
-                    = widen<p.type>(*(all_weights
-                            + weight_at<p>(first_channel + c,
-                                    i / taps % p.multiplier,
-                                    k / (p.row.taps * p.column.taps),
-                                    k / p.column.taps % p.row.taps,
-                                    k % p.column.taps)));
+            to[cut.row_by_row ? i % of_channel * cut.lanes + c : i] = weight_of(
+                    all_weights, first_channel + c, i / taps % p.multiplier,
+                    k / (p.row.taps * p.column.taps),
+                    k / p.column.taps % p.row.taps, k % p.column.taps);
     }
 }
 /// To registers, from where a block's channels share them, or from memory.
@@ -53,8 +59,7 @@ __device__ void data_walk<s>::load_weights(const sum_type *shared, int lane) {
                                  + kh)
                                 * p.column.taps
                         + kw]
-                : widen<p.type>(*(all_weights
-                        + weight_at<p>(channel + v, m, kd, kh, kw)));
+                : weight_of(all_weights, channel + v, m, kd, kh, kw);
     });
 }
 
@@ -71,7 +76,7 @@ __device__ __forceinline__ void data_walk<s>::of_tensors(type *tensor) {
     constexpr int block_weights = cut.lanes * channels * taps;
     sum_type *shared = nullptr;
     if constexpr (cut.row_by_row) {
-        shared = reinterpret_cast<sum_type *>(jit::dynamic_shared());
+        shared = reinterpret_cast<sum_type *>(dynamic_shared());
     } else if constexpr (p.channels_last
             && block_weights * sum_bytes_of(p.type) <= 46000) {
         __shared__ sum_type of_block[block_weights];
@@ -95,14 +100,12 @@ __device__ __forceinline__ void data_walk<s>::of_tensors(type *tensor) {
     }
     image = rest;
     if constexpr (!cut.row_by_row) load_weights(shared, lane);
-    begin_at(first_column_of(tile, cut.columns, g.column_step),
+    begin_at(plane_in_tensor(),
+            first_column_of(tile, cut.columns, g.column_step),
             depth_tile * cut.depths);
     first_row = strip * cut.strip;
     last_row = least(first_row + cut.strip,
             (p.row.written - in_class + g.walk.classes - 1) / g.walk.classes);
-    read = tensor_read + image * p.read.image
-            + static_cast<long long>(channel) * p.multiplier * p.read.channel
-            + read_depth * p.read.depth + read_column * p.read.column;
     written = tensor + image * p.written.image
             + static_cast<long long>(channel) * p.written.channel
             + first_depth * p.written.depth + in_class * p.written.row
@@ -119,7 +122,7 @@ __device__ __forceinline__ void data_walk<s>::of_planes(type *tensor) {
     constexpr int vector = 16 / bytes_of(p.type);
     constexpr int plane = p.row.written * p.column.written;
     const unsigned thread = threadIdx.x;
-    type *const shared_read = reinterpret_cast<type *>(jit::dynamic_shared());
+    type *const shared_read = reinterpret_cast<type *>(dynamic_shared());
     const unsigned block = blockIdx.x / g.bands;
     const int band = static_cast<int>(blockIdx.x % g.bands) * cut.band;
     const unsigned units
@@ -141,8 +144,8 @@ __device__ __forceinline__ void data_walk<s>::of_planes(type *tensor) {
     const long long read_at
             = static_cast<long long>(first_unit) * g.read_elements;
     const int before = read_at % vector;
-    sum_type *const shared_weights = reinterpret_cast<sum_type *>(
-            jit::dynamic_shared() + g.weights_at);
+    sum_type *const shared_weights
+            = reinterpret_cast<sum_type *>(dynamic_shared() + g.weights_at);
     if constexpr (cut.row_by_row)
         share_weights_of_planes(
                 shared_weights, first_unit, static_cast<int>(here));
@@ -163,18 +166,13 @@ __device__ __forceinline__ void data_walk<s>::of_planes(type *tensor) {
         channel = digit_of(unit, p.channels);
         image = unit;
         if constexpr (!cut.row_by_row) load_weights(nullptr, 0);
-        begin_at(tile * cut.columns, depth_tile * cut.depths);
+        begin_at(staged_read ? shared_read + before + of_block * g.read_elements
+                             : plane_in_tensor(),
+                tile * cut.columns, depth_tile * cut.depths);
         first_row = band + strip * cut.strip;
         last_row = least(least(first_row + cut.strip, band + g.rows),
                 (p.row.written - in_class + g.walk.classes - 1)
                         / g.walk.classes);
-        if constexpr (staged_read)
-            read = shared_read + before + of_block * g.read_elements;
-        else
-            read = tensor_read + image * p.read.image
-                    + static_cast<long long>(channel) * p.multiplier
-                            * p.read.channel;
-        read += read_depth * g.read.from.depth + read_column;
         written = results + of_block * g.unit_elements
                 + (in_class - band) * p.column.written + first_column;
         if constexpr (cut.volumes) written += first_depth * plane;
@@ -189,8 +187,8 @@ __device__ __forceinline__ void data_walk<s>::of_planes(type *tensor) {
 
 /// By the form that the specification says.
 template <const kernel_specification &s>
-__device__ void slide_data(const storage<s.of.type> *read,
-        const storage<s.of.type> *weights, storage<s.of.type> *written,
+__device__ void slide_data(const stored_of<s.of.type> *read,
+        const stored_of<s.of.type> *weights, stored_of<s.of.type> *written,
         const fused_places &others) {
     wait_and_let_later_work_start();
     data_walk<s> thread;

@@ -46,15 +46,13 @@ __device__ __noinline__ void data_walk<s>::write_again(const type *read,
                                                      * p.read.channel
                                              + z * p.read.depth + y * p.read.row
                                              + x * p.read.column]),
-                        widen<p.type>(
-                                weights[weight_at<p>(channel, m, kd, kh, kw)]),
-                        total);
+                        weight_of(weights, channel, m, kd, kh, kw), total);
         }
         type *const to = at + o * g.to.depth + j * g.column_step * g.to.column
                 + e % cut.vector;
-        auto made = jit::elements<p.type, 1>::of({total});
+        auto made = elements<p.type, 1>::of({total});
         // Those in shared memory meet the ops behind the problem when they leave it.
-        if constexpr (!staged) made = jit::with_epilogue(p, made, to, others);
+        if constexpr (!staged) made = with_epilogue(p, made, to, others);
         made.store(to);
     }
 }

@@ -47,8 +47,8 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
     g.tiles = ceil_div(p.column.written, g.column_step * c.columns)
             * g.column_step;
     g.depth_tiles = ceil_div(p.depth.written, c.depths);
-    g.bands = staged ? ceil_div(p.row.written, c.band) : 1;
-    g.rows = ceil_div(staged ? c.band : p.row.written, g.walk.classes);
+    g.bands = ceil_div(p.row.written, c.band);
+    g.rows = ceil_div(c.band, g.walk.classes);
     g.strips = ceil_div(g.rows, c.strip);
     g.to = p.written;
     if (staged) {
@@ -58,15 +58,13 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
         const int volume = c.volumes ? p.depth.written : c.depths;
         g.unit_elements = volume * c.band * p.column.written;
     }
+    pitches from = p.read;
     if (read_too) {
         g.read_elements
                 = p.multiplier * p.depth.read * p.row.read * p.column.read;
         g.read_bytes
                 = ceil_div(c.planes * g.read_elements * bytes + 32, 16) * 16;
-    }
-    // Staged planes follow one another without gaps.
-    pitches from = p.read;
-    if (read_too) {
+        // Staged planes follow one another without gaps.
         from.column = 1;
         from.row = p.column.read;
         from.depth = from.row * p.row.read;

@@ -15,8 +15,7 @@ __device__ void data_walk<s>::share_weights_of_planes(
         const int k = i % g.weights_pitch;
         const unsigned of_unit = (first_unit + i / g.weights_pitch)
                 / (cut.volumes ? 1 : g.depth_tiles) % p.channels;
-        to[i] = k < p.column.taps ? widen<p.type>(
-                        *(all_weights + weight_at<p>(of_unit, 0, 0, 0, k)))
+        to[i] = k < p.column.taps ? weight_of(all_weights, of_unit, 0, 0, 0, k)
                                   : sum_type(0);
     }
 }
@@ -38,7 +37,7 @@ __device__ __forceinline__ void data_walk<s>::add_taps(
     constexpr int count = ceil_div(past + cut.columns + cut.chunk - 1, vector);
 #pragma unroll 1
     for (int k = 0; k < p.column.taps; k += cut.chunk) {
-        jit::elements<p.type, vector> loaded[count];
+        elements<p.type, vector> loaded[count];
         const int first = first_column + unit - k;
         const bool inside = !p.channels_last && first >= 0
                 && first + count * vector <= p.column.read;
@@ -57,7 +56,7 @@ __device__ __forceinline__ void data_walk<s>::add_taps(
             load(false);
 #pragma unroll
         for (int e = 0; e < cut.chunk; e += each) {
-            jit::elements<type_of_sums, each> some;
+            elements<type_of_sums, each> some;
             load_into(some, by + (k + e) * cut.lanes,
                     !p.channels_last || k + e < p.column.taps);
             for_each<each, cut.columns>([&](int i, int j) {

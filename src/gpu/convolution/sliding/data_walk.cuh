@@ -14,8 +14,8 @@ struct data_walk {
     static constexpr bool staged = cut.staged != staging::none;
     static constexpr bool staged_read = cut.staged == staging::all;
     static constexpr bool grouped = g.read.grouped;
-    using type = storage<p.type>;
-    using sum_type = sum<p.type>;
+    using type = stored_of<p.type>;
+    using sum_type = sum_of<p.type>;
     static constexpr int channels = cut.vector * p.multiplier;
     static constexpr int taps = p.depth.taps * p.row.taps * p.column.taps;
     /// From a row that is read to the next one.
@@ -33,7 +33,7 @@ struct data_walk {
     // What ops behind the problem read where the thread writes: copied with the rows, or
     // of some rows of results in registers.
     static constexpr int ops = staged ? 0 : epilogues_of(p);
-    using written_unit = jit::elements<p.type, g.write_vector>;
+    using written_unit = elements<p.type, g.write_vector>;
     static constexpr int columns_at_once = p.channels_last ? 1 : g.write_vector;
     static constexpr int units_written
             = cut.depths * cut.columns / columns_at_once;
@@ -43,7 +43,7 @@ struct data_walk {
             : most(g.copied ? 1 : p.row.up * (grouped ? cut.unroll : 1),
                     least(32 / other_units, g.walk.open - p.row.up));
     written_unit other_rows[others_held][other_units];
-    jit::rows_on_their_way<written_unit, other_units, cut.threads> other_copies;
+    rows_on_their_way<written_unit, other_units, cut.threads> other_copies;
     // Where it reads and writes.
     const type *tensor_read, *all_weights, *read, *next;
     int last_step;
@@ -51,11 +51,19 @@ struct data_walk {
     type *written;
     fused_places others;
 
-    __device__ void begin_at(int column, int depth) {
+    /// At a tile's first result; what its channel reads begins at `plane`.
+    __device__ void begin_at(const type *plane, int column, int depth) {
         first_column = column;
         read_column = column * p.column.step / p.column.up;
         first_depth = depth;
         read_depth = depth * p.depth.step / p.depth.up;
+        read = plane + read_depth * g.read.from.depth
+                + read_column * g.read.from.column;
+    }
+    __device__ const type *plane_in_tensor() const {
+        return tensor_read + image * p.read.image
+                + static_cast<long long>(channel) * p.multiplier
+                * p.read.channel;
     }
 
     __device__ type *row_at(int row) const {
@@ -92,7 +100,7 @@ struct data_walk {
                         const int i = e * units_written + unit;
                         const bool wanted = there && inside;
                         const type *const from
-                                = jit::other_of(at, others.epilogue[e]);
+                                = other_of(at, others.epilogue[e]);
                         if (!copies && wanted)
                             other_rows[to + r][i] = written_unit::load(from);
                         if constexpr (g.copied && ops > 0)
@@ -190,7 +198,7 @@ struct data_walk {
 #pragma unroll
                     for (int e = 0; e < ops; ++e) {
                         const int i = e * units_written + unit;
-                        made = jit::computed(p.epilogue[e], made,
+                        made = computed(p.epilogue[e], made,
                                 copied ? other_copies.taken(place, i)
                                        : other_rows[copied ? 0 : place][i]);
                     }
@@ -298,9 +306,9 @@ struct data_walk {
                 : least(last_step, p.row.read / p.row.step - 1);
         if constexpr (g.copied) {
             constexpr int slots = (cut.ahead + 1) * cut.unroll;
-            rows.copies = {jit::dynamic_shared() + g.copied_at, slots};
+            rows.copies = {dynamic_shared() + g.copied_at, slots};
             other_copies.own = reinterpret_cast<written_unit *>(
-                                       jit::dynamic_shared() + g.others_at)
+                                       dynamic_shared() + g.others_at)
                     + threadIdx.x;
         }
         walk_along(*this, u, last_step + 1);
@@ -321,6 +329,8 @@ struct data_walk {
     }
 
     // In data.cuh.
+    __device__ static sum_type weight_of(
+            const type *all, int channel, int m, int kd, int kh, int kw);
     __device__ void share_weights(sum_type *to, int first_channel) const;
     __device__ void load_weights(const sum_type *shared, int lane);
     __device__ void of_tensors(type *tensor);

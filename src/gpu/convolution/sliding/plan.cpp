@@ -42,12 +42,11 @@ jit::kernel_launch launch_of(
 /// needed.
 class variant {
 public:
-    variant(const convolution_problem &problem,
-            std::span<const kernel_specification> tried)
+    variant(const convolution_problem &problem, std::span<const choice> tried)
         : problem_(problem),
           read_(is_to_src(problem) ? 2 : 0),
           written_(2 - read_) {
-        for (const kernel_specification &each : tried) {
+        for (const auto &[cost, each] : tried) {
             tried_.push_back(is_of_weights(problem)
                             ? launch_of<weights_geometry>(each,
                                     "gpu/convolution/sliding/"
@@ -116,20 +115,16 @@ private:
     std::once_flag later_;
 };
 
-/// Of all forms of a problem the specifications of least cost, best first.
-std::vector<kernel_specification> ranked(
-        const std::vector<problem_specification> &forms, const gpu_facts &gpu,
-        bool of_weights) {
+/// Of all forms of a problem, best first.
+std::vector<choice> ranked(const std::vector<problem_specification> &forms,
+        const gpu_facts &gpu, bool of_weights) {
     std::vector<choice> choices;
     for (const problem_specification &form : forms)
         std::ranges::copy(of_weights ? weights_choices(form, gpu)
                                      : data_choices(form, gpu),
                 std::back_inserter(choices));
     std::ranges::stable_sort(choices, {}, &choice::cost);
-    std::vector<kernel_specification> specifications;
-    for (const choice &each : choices)
-        specifications.push_back(each.specification);
-    return specifications;
+    return choices;
 }
 
 /// Of kernels for tensors at multiples of 16 bytes, compiled, and for others.
@@ -174,14 +169,13 @@ plan_or_refusal make_fused(const detail::fused_convolution &whole,
             = ranked(specifications_of(whole, vectors, bulk_copies, refusal),
                     gpu, of_weights);
     if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
-    std::vector<kernel_specification> others;
+    std::vector<choice> others;
     if (!of_weights)
         others = ranked(specifications_of(whole, bytes, bulk_copies, refusal),
                 gpu, false);
-    const auto best_of
-            = [](std::span<const kernel_specification> all, size_t most) {
-                  return all.first(std::min(all.size(), most));
-              };
+    const auto best_of = [](std::span<const choice> all, size_t most) {
+        return all.first(std::min(all.size(), most));
+    };
     constexpr size_t most_tried = 3, most_measured = 6;
     std::vector<std::unique_ptr<detail::plan>> plans;
     // By measuring one plan for each way to cut the work; else the best by estimate.
@@ -195,10 +189,11 @@ plan_or_refusal make_fused(const detail::fused_convolution &whole,
         auto tried = best_of(others, most_tried);
         // Weights are cut alike wherever the tensors begin: the order of a sum follows from
         // the cut. Rows that are loaded element by element may be too many loads.
-        kernel_specification alike = ways[way + first->taken()];
-        alike.of.alignment = bytes;
+        choice alike = ways[way + first->taken()];
+        alike.specification.of.alignment = bytes;
         if (of_weights)
-            tried = {&alike, weights_geometry::of(alike).fits ? 1U : 0U};
+            tried = {&alike,
+                    weights_geometry::of(alike.specification).fits ? 1U : 0U};
         if (tried.empty()) break;
         plans.push_back(plan_of(
                 first, std::make_shared<variant>(problem, tried), options));

@@ -16,13 +16,13 @@ struct loaded_rows {
     static constexpr const Geometry &g = geometry_for<s, Geometry>::g;
     static constexpr bool copied = g.copied;
     static constexpr const row_table &table = g.*part;
-    using type = storage<p.type>;
-    using vector = jit::elements<p.type, table.loaded>;
+    using type = stored_of<p.type>;
+    using vector = elements<p.type, table.loaded>;
 
     vector rows[copied ? 1 : cut.ahead][table.units()];
     /// Those that left the ring together, where they do.
     vector taken[table.grouped ? cut.ahead : 1][table.units()];
-    jit::rows_on_their_way<vector, table.units(), cut.threads> copies;
+    rows_on_their_way<vector, table.units(), cut.threads> copies;
     bool column_inside[table.columns.count], depth_inside[table.depths.count];
 
     /// Of what a tile's first result meets, of rows of so many columns.
@@ -93,7 +93,7 @@ struct loaded_rows {
     }
     /// Of the rows in a slot, or taken, the element of a column, counted from the first loaded
     /// one, and of a channel of the vector or a plane.
-    __device__ sum<p.type> element_of(
+    __device__ sum_of<p.type> element_of(
             int slot, int f, int z, int column, int channel) const {
         const int unit = column / table.columns.vector;
         const int piece = p.channels_last ? channel / table.loaded : channel;

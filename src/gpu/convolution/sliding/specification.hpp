@@ -66,24 +66,25 @@ enum class staging { none, results, all };
 
 /// How the work of a kernel is cut.
 struct work_cut {
-    int vector; ///< channels of a thread; 1 in NCX
+    int vector = 1; ///< channels of a thread; 1 in NCX
     int columns; ///< of a thread: results in a row, or places of dst
-    int strip; ///< rows that a thread walks through
-    int ahead; ///< rows on their way, in registers, or groups of rows
-    int unroll; ///< steps of the loop's body, a multiple of `ahead`, or rows of a group
+    int strip = 1; ///< rows that a thread walks through
+    int ahead = 1; ///< rows on their way, in registers, or groups of rows
+    int unroll
+            = 1; ///< steps of the loop's body, a multiple of `ahead`, or rows of a group
     bool unchecked; ///< a body without tests for the middle of a strip
     /// Rows ahead are copied to shared memory by 4, 8 or 16 bytes, in `ahead` groups of as
     /// many rows as the loop's body has steps.
     bool copies;
-    int lanes; ///< vectors of channels side by side in a block
+    int lanes = 1; ///< vectors of channels side by side in a block
     int threads, blocks; ///< of a block; that a multiprocessor is to hold
 
     // Data.
-    int depths; ///< in which a thread has its columns
+    int depths = 1; ///< in which a thread has its columns
     /// NCX: results, or all, lie in shared memory; a block has so many planes (volumes,
     /// where `volumes`), or a band of rows of one.
     staging staged;
-    int planes, band;
+    int planes = 1, band;
     bool volumes;
     /// For windows whose taps do not fit in registers: a thread has the results of one row,
     /// the window's rows pass by, and the weights lie in shared memory. Where all is staged,
@@ -92,7 +93,7 @@ struct work_cut {
     int chunk;
 
     // Weights.
-    int run; ///< threads of a channel side by side in a block
+    int run = 1; ///< threads of a channel side by side in a block
     int row_taps; ///< of the window's rows so many are a block's; 0: all
     int parts,
             rounds; ///< partial sums of a weight, each of so many rounds of a block

@@ -1,13 +1,8 @@
-// Depthwise convolution, gradient of the weights:
-//
-//   diff_weights[c,m,k] = sum over n and x of dst[n,c*multiplier+m,x]
-//                                             * src[n,c,x*stride-pad+k*dilation]
-//
-// A thread has a tile of columns of dst (in NXC of a vector of channels) and walks along the
-// rows of src. It keeps the last rows of dst, so that each row of either is loaded once, some
-// rows ahead, and adds the products of all taps to sums in registers. A block adds its
-// threads' sums and writes a partial sum of each weight; weights_sum.cuh adds these in f64. No sum
-// in f32 has more terms than the plan says, every order is fixed, and there are no atomics.
+// Depthwise convolution, gradient of the weights (README.md has the formula). A thread walks
+// along the rows of src and dst (weights_walk.cuh) with the sums of all taps in registers. A
+// block adds its threads' sums and writes a partial sum of each weight; weights_sum.cuh adds
+// these in f64. No sum in f32 has more terms than the plan says, every order is fixed, and
+// there are no atomics.
 //
 // A zero stands for what lies outside: a total that is not finite is taken again from the
 // definition.
@@ -19,8 +14,8 @@ namespace gradnn::gpu::sliding {
 
 /// By all threads of a block, the columns of a row from `first` on, zeros for those outside.
 template <element of, int loaded, int threads>
-__device__ __forceinline__ void copy_columns(storage<of> *to,
-        const storage<of> *from, int columns, int first, int count) {
+__device__ __forceinline__ void copy_columns(stored_of<of> *to,
+        const stored_of<of> *from, int columns, int first, int count) {
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x) * loaded; i < count;
             i += threads * loaded)
@@ -36,9 +31,9 @@ template <const kernel_specification &s>
 __device__ void weights_walk<s>::add_staged_rows(
         const type *all_src, const type *all_dst, int part) {
     constexpr int vector = 16 / bytes_of(p.type);
-    using vector_type = jit::elements<p.type, vector>;
+    using vector_type = elements<p.type, vector>;
     const int thread = static_cast<int>(threadIdx.x);
-    type *const staged = reinterpret_cast<type *>(jit::dynamic_shared());
+    type *const staged = reinterpret_cast<type *>(dynamic_shared());
     const type *const of_src = all_src + channel * p.read.channel;
     const type *const of_dst = all_dst + channel * p.written.channel;
 
@@ -46,11 +41,11 @@ __device__ void weights_walk<s>::add_staged_rows(
 #pragma unroll 1
         for (int r = 0; r < cut.staged_rows; ++r) {
             const int item = group * cut.staged_rows + r;
-            int rest = item / g.pieces;
+            int rest = item;
+            const int column = digit_of(rest, g.tiles) * cut.piece;
             const int row = digit_of(rest, p.row.written);
             const int depth = rest % p.depth.written;
             const int image = rest / p.depth.written;
-            const int column = item % g.pieces * cut.piece;
             const bool exists = item < g.items;
             type *const to
                     = staged + (buffer * cut.staged_rows + r) * g.row_elements;
@@ -67,9 +62,10 @@ __device__ void weights_walk<s>::add_staged_rows(
     };
     const int first = part * cut.rounds;
     const int end = least(first + cut.rounds, g.groups);
-    const int row = thread / g.tiles;
+    constexpr int tiles = cut.piece / cut.columns;
+    const int row = thread / tiles;
     const type *const own
-            = staged + row * g.row_elements + thread % g.tiles * cut.columns;
+            = staged + row * g.row_elements + thread % tiles * cut.columns;
     if (first < end) submit(first, 0);
     int buffer = 0;
 #pragma unroll 1
@@ -105,8 +101,8 @@ __device__ __forceinline__ void weights_walk<s>::add_strips(const type *all_src,
         const type *all_dst, unsigned slot, unsigned part) {
     if constexpr (g.copied) {
         constexpr int rows = (cut.ahead + 1) * cut.unroll;
-        src_rows.copies = {jit::dynamic_shared(), rows};
-        dst_rows.copies = {jit::dynamic_shared() + g.dst_at, rows};
+        src_rows.copies = {dynamic_shared(), rows};
+        dst_rows.copies = {dynamic_shared() + g.dst_at, rows};
     }
     const unsigned last_round
             = least((part + 1) * cut.rounds, static_cast<int>(g.groups));
@@ -140,9 +136,9 @@ __device__ __forceinline__ void weights_walk<s>::add_strips(const type *all_src,
 /// Writes partial sums [part][number], numbers counting the channels of dst, then the
 /// window along W, H and D.
 template <const kernel_specification &s>
-__device__ void slide_weights(const storage<s.of.type> *src,
-        const storage<s.of.type> *dst, sum<s.of.type> *partials) {
-    using sum_type = sum<s.of.type>;
+__device__ void slide_weights(const stored_of<s.of.type> *src,
+        const stored_of<s.of.type> *dst, sum_of<s.of.type> *partials) {
+    using sum_type = sum_of<s.of.type>;
     constexpr problem_specification p = s.of;
     constexpr work_cut cut = s.cut;
     constexpr const weights_geometry &g = geometry_for<s, weights_geometry>::g;

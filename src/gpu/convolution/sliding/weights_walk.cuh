@@ -12,14 +12,11 @@ struct weights_walk {
     static constexpr work_cut cut = s.cut;
     static constexpr const weights_geometry &g
             = geometry_for<s, weights_geometry>::g;
-    using type = storage<p.type>;
-    using sum_type = sum<p.type>;
+    using type = stored_of<p.type>;
+    using sum_type = sum_of<p.type>;
     static constexpr bool nxc = p.channels_last;
-    static constexpr int gap = -p.row.dilation;
-    static constexpr int pad = -p.row.base;
     /// Rows from a step to the next one.
-    static constexpr int src_step = p.row.step == 1 ? gap : p.row.step;
-    static constexpr int dst_step = p.row.step == 1 ? gap : 1;
+    static constexpr int src_step = g.src_step, dst_step = g.classes;
 
     int channel, depth, in_class, tap_row;
     sum_type sums[p.multiplier][p.depth.taps][g.row_taps][p.column.taps]
@@ -31,11 +28,10 @@ struct weights_walk {
     int end; ///< of the strip's steps
 
     __device__ int src_row(int step, int phase) const {
-        return p.row.step == 1 ? in_class - pad + gap * (step + tap_row)
-                               : p.row.step * step + phase - pad;
+        return in_class + phase + p.row.base + src_step * (step + tap_row);
     }
     __device__ int dst_row(int step) const {
-        return p.row.step == 1 ? in_class + gap * step : step;
+        return in_class + dst_step * step;
     }
     __device__ static constexpr bool dst_used(int j) {
         return g.dst.columns.used[j * g.column_step / g.dst.columns.vector];
