@@ -26,10 +26,9 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
     const bool nxc = p.channels_last;
     const int m = p.multiplier;
     row_read read = reads(columns, vector * m);
-    const double deep = (p.depth.taps + depths - 1) * 1.0;
-    const double depth_slots = p.depth.up == 1
-            ? deep + (depths - 1) * (p.depth.step - 1)
-            : std::max(1.0, deep / p.depth.up);
+    const double depth_slots = std::max(1.0,
+            static_cast<double>(p.depth.taps + (depths - 1) * p.depth.step)
+                    / p.depth.up);
     const int phases = walk.phases;
     const int results = depths * columns * vector * p.row.up;
     const bool in_shared = staged != staging::none,

@@ -284,22 +284,18 @@ struct data_walk {
         const int shift = g.walk.shift;
         int u = -floor_div(shift + g.walk.reach - first_row, up);
         last_step = floor_div(last_row - 1 - shift, up);
-        if (p.row.parts()) {
-            u = most(u, -floor_div(in_class + p.row.base, p.row.dilation));
-            last_step = least(last_step,
-                    floor_div(p.row.read - 1 - p.row.base - in_class,
-                            p.row.dilation));
-        } else {
-            u = most(u, 0);
-            last_step = least(last_step, (p.row.read - 1) / p.row.step);
-        }
+        // What step 0 would read.
+        const int origin = p.row.parts() ? in_class + p.row.base : 0;
+        u = most(u, -floor_div(origin, row_step));
+        last_step = least(
+                last_step, floor_div(p.row.read - 1 - origin, row_step));
         const int met = u <= last_step ? up * u + shift : last_row;
         checked_now = true;
         write_zeros(first_row, least(met, last_row));
         if (u > last_step) return;
         rows.find_outside(read_column, p.column.read, read_depth);
         next = read
-                + static_cast<long long>(g.walk.row_of(p.row, u, 0, in_class))
+                + static_cast<long long>(origin + row_step * u)
                         * g.read.from.row;
         last_whole_step = g.walk.phases == 1
                 ? last_step

@@ -140,8 +140,7 @@ constexpr int column_step_of(const problem_specification &p) {
 
 /// The first column of a tile, of so many that are `step` apart.
 constexpr int first_column_of(int tile, int columns, int step) {
-    return step > 1 ? tile % step + tile / step * (step * columns)
-                    : tile * columns;
+    return tile % step + tile / step * (step * columns);
 }
 
 // How much the tables below hold.
@@ -151,8 +150,8 @@ constexpr int most_phases = 32;
 constexpr int most_taps = 64; ///< along an axis that is unrolled
 constexpr int most_columns = 32;
 
-/// The walk along the rows. At step u row_of(u, phase) are read, and tap k of a phase adds
-/// to open sum a, which is of written row up * u + shift + a of its class.
+/// The walk along the rows. At step u rows are read, one of each phase, and tap k of a phase
+/// adds to open sum a, which is of written row up * u + shift + a of its class.
 struct row_walk {
     axis along; ///< of a class
     int classes, phases, shift, open, reach;
@@ -183,11 +182,6 @@ struct row_walk {
     constexpr int sum_of(int phase, int tap) const {
         const int at = phase - along.base + tap * along.dilation;
         return at % along.step == 0 ? at / along.step - shift : axis::none;
-    }
-    constexpr int row_of(
-            const axis &rows, int u, int phase, int in_class) const {
-        return rows.parts() ? in_class + rows.base + rows.dilation * u
-                            : rows.step * u + phase;
     }
 };
 
