@@ -325,6 +325,9 @@ struct data_walk {
     }
 
     // In data.cuh.
+    __device__ static void write_again(const type *read, const type *weights,
+            type *at, int image, int first_channel, int first_depth, int row,
+            int first_column, fused_places others);
     __device__ static sum_type weight_of(
             const type *all, int channel, int m, int kd, int kh, int kw);
     __device__ void share_weights(sum_type *to, int first_channel) const;
@@ -336,10 +339,6 @@ struct data_walk {
             sum_type *to, unsigned first_unit, int units) const;
     __device__ void add_taps(const type *from, const sum_type *by);
     __device__ void pass_by(const sum_type *of_channel);
-    // In data_again.cuh.
-    __device__ static void write_again(const type *read, const type *weights,
-            type *at, int image, int first_channel, int first_depth, int row,
-            int first_column, fused_places others);
 };
 
 } // namespace gradnn::gpu::sliding
