@@ -167,14 +167,12 @@ std::vector<problem_specification> specifications_of(
         if (s.depth.taps == 1 && s.row.taps == 1 && s.column.taps > 1
                 && !too_long)
             swap_rows_and_columns(s);
-        forms.push_back(s);
     } else if (s.depth.is_flat() && s.row.is_flat() && s.row.read == 1
             && s.depth.read == 1) {
         forms.push_back(along_images(s));
-        if (!of_weights) forms.push_back(s);
-    } else {
-        forms.push_back(s);
+        if (of_weights) return forms;
     }
+    forms.push_back(s);
     return forms;
 }
 
