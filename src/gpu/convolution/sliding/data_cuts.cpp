@@ -213,8 +213,10 @@ void add_long_rows(data_estimator &e) {
 std::vector<choice> row_by_row_choices(const data_estimator &e) {
     const problem_specification &p = e.p;
     std::vector<choice> made;
-    if (p.column.taps > most_taps
-            || (p.depth.taps - 1) * p.depth.dilation / p.depth.up >= most_taps)
+    if (std::max({p.column.taps, p.depth.taps,
+                (p.depth.taps - 1) * p.depth.dilation / p.depth.up + 1})
+                    > most_taps
+            || p.row.step > most_phases)
         return made;
     for (const int columns : e.row_columns()) {
         if (columns % p.column.up) continue;
@@ -234,13 +236,11 @@ std::vector<choice> row_by_row_choices(const data_estimator &e) {
         cut.row_by_row = true;
         cut.chunk = chunk;
         if (p.channels_last) cut.lanes = std::min(32, p.channels);
-        int64_t shared = 0;
-        for (;; cut.lanes = ceil_div(cut.lanes, 2)) {
-            shared = int64_t {cut.lanes} * p.multiplier * e.taps
-                    * sum_bytes_of(p.type);
-            if (shared <= e.gpu.block_shared_bytes || cut.lanes == 1) break;
-        }
-        if (shared > e.gpu.block_shared_bytes) continue;
+        const int64_t of_lane
+                = int64_t {p.multiplier} * e.taps * sum_bytes_of(p.type);
+        if (of_lane > e.gpu.block_shared_bytes) continue;
+        while (cut.lanes * of_lane > e.gpu.block_shared_bytes)
+            cut.lanes = ceil_div(cut.lanes, 2);
         const double of_channel = static_cast<double>(p.images)
                 * p.depth.written * p.row.written
                 * ceil_div(p.column.written, columns);
@@ -249,7 +249,7 @@ std::vector<choice> row_by_row_choices(const data_estimator &e) {
                         p.channels_last ? 256.0 : 128.0));
         cut.blocks = static_cast<int>(std::clamp<int64_t>(
                 std::min<int64_t>(e.blocks_of(cut.threads, registers),
-                        e.gpu.shared_bytes / (shared + 1024)),
+                        e.gpu.shared_bytes / (cut.lanes * of_lane + 1024)),
                 1, e.gpu.threads / cut.threads));
         if (data_geometry::of({p, cut}).fits)
             made.push_back(

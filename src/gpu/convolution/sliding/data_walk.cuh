@@ -308,9 +308,9 @@ struct data_walk {
                     + threadIdx.x;
         }
         walk_along(*this, u, last_step + 1);
-        // What the last rows need of others was copied too: the caches have it then.
+        // The last rows, whose others are waited for together: they were copied too, and the
+        // caches have them.
         if constexpr (g.copied && ops > 0) wait_for_copies<0>();
-            // The last rows, whose others are waited for together.
 #pragma unroll
         for (int first = 0; first < g.walk.open - up; first += others_held) {
             load_others<others_held>(0, row_of(u, first), true);
