@@ -198,7 +198,7 @@ struct thread {
         const int64_t outer_pitch
                 = written ? p.outer_write[0] : p.outer_read[0];
         const auto place_of = [&](size_t a, int64_t position) {
-            const axis_map &map = of.maps[a];
+            const auto &map = of.maps[a];
             return written ? position
                            : map.first(std::min(position, map.src - 1));
         };
