@@ -49,6 +49,20 @@ __device__ __forceinline__ void add_weighted(
     });
 }
 
+/// To a position of the outer axes.
+template <problem_specification p, typename Type>
+__device__ __forceinline__ void move_to_outer(
+        unsigned outer, const Type *&read, Type *&written) {
+#pragma unroll
+    for (int i = 0; i < most_outer; ++i) {
+        if (p.outer[i] == 1) continue;
+        const unsigned at = outer % p.outer[i];
+        outer /= p.outer[i];
+        read += at * p.outer_read[i];
+        written += at * p.outer_write[i];
+    }
+}
+
 /// A thread's sums of the two positions of the walk that are open. Rows add to the second one
 /// where there are `two`.
 template <typename Sum, int rows, int count, bool two>

@@ -6,23 +6,27 @@
 
 namespace gradnn::gpu::resample {
 
+/// A unit that is loaded: so many positions from the place of a column (0 for a window).
+struct unit_place {
+    int column, position;
+};
+
 struct geometry {
     int outers; ///< positions of all outer axes
     /// Parts of the inner elements, a row and the first axis.
     int vectors, tiles, strips;
     int spread; ///< from a column of a thread to its next
-    /// The taps of a thread's columns are loaded by units of read_vector or vector elements:
-    /// of which column's place (0 for a window), how far from it in positions, and whether
-    /// every thread has it.
+    /// The taps of a thread's columns are loaded by units of read_vector or vector elements.
     int units;
-    short unit_column[most_units], unit_position[most_units],
-            unit_tap[most_units];
-    bool always_inside[most_units];
-    /// By column and tap: the unit, and the element in it.
-    int taps[most_columns];
-    short unit_of[most_columns][most_taps], element_of[most_columns][most_taps];
+    unit_place place_of[most_units];
+    bool always_inside[most_units]; ///< of every thread
+    /// Of each column the first tap, counted from that of the first unit, and how many it has.
+    int first_tap[most_columns], taps[most_columns];
     /// Whether the weights of a column are constants.
     bool fixed[most_columns];
+    int checked; ///< units that not every thread has
+    /// Columns that are not fixed, their taps, and the most taps of a column.
+    int kept_columns, kept_taps, most_kept;
     bool rolled; ///< one column of many taps: a loop over them
     int first_position; ///< of a window, from the first of the period
     int tile_step; ///< positions that are read from a tile to the next
@@ -51,20 +55,20 @@ struct geometry {
 constexpr void add_window(
         geometry &g, const problem_specification &p, const cut &c) {
     const pattern &repeats = p.columns;
-    const int periods = c.columns / repeats.written;
     int first = 1 << 30, end = -(1 << 30);
     for (int k = 0; k < c.columns; ++k) {
         const int in = k % repeats.written;
-        const int at = repeats.read * (k / repeats.written) + repeats.first[in];
-        first = least(first, at);
-        end = most(end, at + repeats.taps[in]);
+        g.first_tap[k]
+                = repeats.read * (k / repeats.written) + repeats.first[in];
         g.taps[k] = repeats.taps[in];
+        first = least(first, g.first_tap[k]);
+        end = most(end, g.first_tap[k] + g.taps[k]);
         // Tiles of one column have the edges' weights now and then.
         g.fixed[k] = k >= repeats.odd_first;
         for (int j = 0; j < least(repeats.odd_last, c.columns); ++j)
             if ((p.column.written - 1 - j) % c.columns == k) g.fixed[k] = false;
     }
-    g.tile_step = repeats.read * periods;
+    g.tile_step = repeats.read * (c.columns / repeats.written);
     if (c.exchanged) {
         g.left = most(0, -first);
         g.right = most(0, end - g.tile_step);
@@ -76,30 +80,17 @@ constexpr void add_window(
         first = 0;
         end = g.tile_step;
     }
-    first = floor_div(first, c.read_vector) * c.read_vector;
-    g.first_position = first;
-    g.units = ceil_div(end - first, c.read_vector);
-    if (g.units > most_units) {
-        g.fits = false;
-        return;
-    }
+    g.first_position = floor_div(first, c.read_vector) * c.read_vector;
+    g.units = ceil_div(end - g.first_position, c.read_vector);
+    g.fits = g.fits && g.units <= most_units;
+    for (int &tap : g.first_tap)
+        tap -= g.first_position;
     const int furthest = (g.tiles - 1) * g.tile_step;
-    for (int u = 0; u < g.units; ++u) {
-        const int at = first + u * c.read_vector;
-        g.unit_position[u] = static_cast<short>(at - first);
+    for (int u = 0; u < g.units && g.fits; ++u) {
+        g.place_of[u].position = u * c.read_vector;
+        const int at = g.first_position + g.place_of[u].position;
         g.always_inside[u]
                 = at >= 0 && furthest + at + c.read_vector <= p.column.read;
-    }
-    for (int k = 0; k < c.columns; ++k) {
-        const int in = k % repeats.written;
-        const int at = repeats.read * (k / repeats.written) + repeats.first[in]
-                - first;
-        for (int t = 0; t < repeats.taps[in]; ++t) {
-            g.unit_of[k][t]
-                    = static_cast<short>(floor_div(at + t, c.read_vector));
-            g.element_of[k][t] = static_cast<short>(
-                    at + t - g.unit_of[k][t] * c.read_vector);
-        }
     }
 }
 
@@ -114,14 +105,12 @@ constexpr void add_places(
         return;
     }
     for (int k = 0; k < c.columns; ++k) {
+        g.first_tap[k] = k * taps;
         g.taps[k] = taps;
-        for (int t = 0; t < taps; ++t) {
-            const int u = k * taps + t;
-            g.unit_column[u] = static_cast<short>(k);
-            g.unit_position[u] = g.unit_tap[u] = static_cast<short>(t);
-            g.always_inside[u] = t < p.column.least_taps;
-            g.unit_of[k][t] = static_cast<short>(u);
-        }
+    }
+    for (int u = 0; u < g.units; ++u) {
+        g.place_of[u] = {u / taps, u % taps};
+        g.always_inside[u] = u % taps < p.column.least_taps;
     }
 }
 
@@ -222,7 +211,14 @@ constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
         add_places(g, p, c);
     if (p.middle.is_there() && c.ahead > 0) g.fits = false;
     if (!g.fits) return g;
-
+    for (int u = 0; u < g.units; ++u)
+        g.checked += !g.always_inside[u];
+    for (int k = 0; k < c.columns; ++k) {
+        g.most_kept = most(g.most_kept, g.taps[k]);
+        if (g.fixed[k]) continue;
+        ++g.kept_columns;
+        g.kept_taps += g.taps[k];
+    }
     g.write_vector = c.vector > 1 || c.apart || p.column.write_pitch != 1
             ? 1
             : c.columns;

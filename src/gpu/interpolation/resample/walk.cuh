@@ -262,6 +262,48 @@ struct walk {
             open.sums.add(to, sums);
         }
     }
+
+    /// Of threads that read global memory.
+    __device__ static void resample(
+            const type *read, type *written, const tables<sum_type> &map) {
+        const unsigned number = blockIdx.x * c.threads + threadIdx.x;
+        if (number >= g.items) return;
+        unsigned rest = number;
+        int vector = 0, tile = 0;
+        const int lane = static_cast<int>(rest % 32);
+        if constexpr (c.exchanged) {
+            rest /= 32;
+        } else {
+            vector = rest % g.vectors;
+            rest /= g.vectors;
+            tile = rest % g.tiles;
+            rest /= g.tiles;
+        }
+        item at;
+        at.middle = rest % p.middle.written;
+        rest /= p.middle.written;
+        at.begin = rest % g.strips * c.strip;
+        at.end = least(at.begin + c.strip, p.walk.written);
+        rest /= g.strips;
+        bool writes = true;
+        if constexpr (c.exchanged) {
+            // Of all rows' tiles, one after the other; all lanes take part in exchanges. No clamp:
+            // ptxas 13.0 loses a comparison of its result with the upper bound (VIMNMX.RELU).
+            const unsigned number = rest * g.writers + lane - g.lead;
+            const bool exists
+                    = number < static_cast<unsigned>(g.outers * g.tiles);
+            writes = exists && lane >= g.lead && lane < g.lead + g.writers;
+            rest = exists ? number : 0;
+            tile = rest % g.tiles;
+            rest /= g.tiles;
+        }
+        walk of;
+        of.along.find(tile, map.column);
+        if (!writes) of.along.first_column = p.column.written;
+        move_to_outer<p>(rest, read, written);
+        of.run(at, map, read + vector * c.vector, 0,
+                written + vector * c.vector);
+    }
 };
 
 /// The lanes of a thread of a block that shares what it reads: parts of a row, which the thread
