@@ -5,14 +5,9 @@
 #include "gpu/device/early_start.cuh"
 #include "gpu/device/elements.cuh"
 #include "gpu/interpolation/resample/geometry.hpp"
-#include "gpu/interpolation/resample/tables.hpp"
 
 namespace gradnn::gpu::resample {
 
-template <element type>
-using storage = jit::stored_of<type>;
-template <element type>
-using sum = jit::sum_of<type>;
 /// A kernel's specification is a template argument by reference: by value all of it would be
 /// in the names of all that is instantiated. Its geometry is evaluated once.
 template <const specification_of_kernel &s>
@@ -22,11 +17,11 @@ constexpr geometry geometry_for = geometry_of(s);
 /// kernel added.
 template <element type, int count>
 __device__ __forceinline__ jit::elements<type, count> finished(
-        const sum<type> (&sums)[count]) {
-    sum<type> values[count];
+        const jit::sum_of<type> (&sums)[count]) {
+    jit::sum_of<type> values[count];
 #pragma unroll
     for (int i = 0; i < count; ++i)
-        values[i] = sums[i] + sum<type>(0);
+        values[i] = sums[i] + jit::sum_of<type>(0);
     return jit::elements<type, count>::of(values);
 }
 
@@ -56,8 +51,7 @@ __device__ __forceinline__ void move_to_outer(
 #pragma unroll
     for (int i = 0; i < most_outer; ++i) {
         if (p.outer[i] == 1) continue;
-        const unsigned at = outer % p.outer[i];
-        outer /= p.outer[i];
+        const unsigned at = take_part(outer, p.outer[i]);
         read += at * p.outer_read[i];
         written += at * p.outer_write[i];
     }

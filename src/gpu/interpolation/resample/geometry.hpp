@@ -38,8 +38,8 @@ struct geometry {
     // of `sets` lanes, or `groups` threads share one, and takes every so manieth of the items
     // (planes, parts of the walk, the middle) that a lane has.
     int lanes, sets, groups, lane_items;
-    int tile_written, tile_strips, middle_strips, all_tiles;
-    int column_parts; ///< of a row, where the walk comes first
+    int tile_written, tile_strips;
+    int middle_strips, column_parts; ///< 1 where the walk does not come first
     int line_pitch; ///< of a row there
     int line_threads; ///< that share a row there
     /// 16-byte pieces of a row there, bytes of those of all rows that a block takes at once, and
@@ -48,7 +48,7 @@ struct geometry {
     int table_bytes; ///< of the maps of walk and middle; 0: they stay in global memory
     int stage_bytes, line_bytes, gathered_bytes, shared_bytes;
     long long items;
-    int grid; ///< blocks; of tiles in shared memory, at most
+    int grid; ///< blocks, or tiles in shared memory
     bool fits;
 };
 
@@ -101,7 +101,7 @@ constexpr void add_places(
     if (g.units > most_units || taps > most_taps) {
         g.rolled = true;
         g.units = 1;
-        g.fits = c.columns == 1 && c.ahead == 0;
+        g.fits = c.columns == 1;
         return;
     }
     for (int k = 0; k < c.columns; ++k) {
@@ -149,17 +149,11 @@ constexpr void add_tiles(
     const int bytes = bytes_of(p.type);
     g.tile_written = c.strip * c.parts * (p.walk.is_there() ? 1 : c.columns);
     g.tile_strips = ceil_div(first.written, g.tile_written);
-    const long long elements
-            = (c.planes - 1) * p.outer_read[0] + rows_extent(p, c.tile_read);
-    g.fits = g.fits && elements < 1 << 24
-            && (g.tile_strips > 1 || c.tile_read >= first.read)
-            && (c.planes == 1
-                    || (g.tile_strips == 1 && g.outers == p.outer[0]));
-    if (!g.fits) return;
-    g.stage_bytes = ceil_div(static_cast<int>(elements) * bytes
-                                    + 2 * stage_margin + 32,
-                            128)
-            * 128;
+    g.middle_strips = g.column_parts = 1;
+    const auto elements = static_cast<int>(
+            (c.planes - 1) * p.outer_read[0] + rows_extent(p, c.tile_read));
+    g.stage_bytes
+            = ceil_div(elements * bytes + 2 * stage_margin + 32, 128) * 128;
     const long long tables = table_bytes_of(p);
     if (tables > 0 && tables <= most_table_bytes)
         g.table_bytes
@@ -177,15 +171,9 @@ constexpr void add_tiles(
     }
     g.shared_bytes = barrier_bytes + g.table_bytes + g.gathered_bytes
             + g.stage_bytes * c.stages;
-    const long long all = 1LL * ceil_div(g.outers, c.planes) * g.tile_strips;
-    g.all_tiles = static_cast<int>(all);
     g.lanes = (p.walk.is_there() ? g.tiles : c.strip) * g.vectors;
-    g.sets = ceil_div(g.lanes, c.threads);
-    g.groups = g.sets > 1 ? 1 : c.threads / g.lanes;
     g.lane_items
             = c.planes * (p.walk.is_there() ? c.parts * p.middle.written : 1);
-    g.fits = g.shared_bytes <= 227 << 10 && g.sets <= most_sets
-            && all < 1LL << 30;
 }
 
 /// The first column of a thread, by what of a row it has.
@@ -195,8 +183,7 @@ constexpr int first_column_of(const geometry &g, const cut &c, int tile) {
 
 /// What follows from a thread's part of a row alone.
 constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
-    const problem_specification &p = s.of;
-    const cut &c = s.cut_by;
+    const auto &[p, c] = s;
     geometry g {};
     g.fits = true;
     g.outers = outers_of(p);
@@ -209,7 +196,6 @@ constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
         add_window(g, p, c);
     else
         add_places(g, p, c);
-    if (p.middle.is_there() && c.ahead > 0) g.fits = false;
     if (!g.fits) return g;
     for (int u = 0; u < g.units; ++u)
         g.checked += !g.always_inside[u];
@@ -243,24 +229,13 @@ constexpr void add_lines(
     g.column_parts = ceil_div(g.tiles, c.parts);
     g.middle_strips = ceil_div(p.middle.written, c.middle_part);
     g.tile_strips = ceil_div(p.walk.written, c.strip);
-    const bool whole = g.column_parts == 1 && g.middle_strips == 1;
-    const long long row = whole ? elements_of_row(p)
-            : p.middle.is_there()
-            ? 1LL * c.middle_read * p.column.read * p.inner
-            : 1LL * c.tile_read * p.inner;
-    const long long words
-            = (row + (whole ? 0 : most(vector, line_margin) - 1) + vector - 1)
-            / vector;
-    const long long all = 1LL * ceil_div(g.outers, c.planes) * g.tile_strips
-            * g.middle_strips * g.column_parts;
-    g.fits = g.fits && words <= 1LL * c.threads / c.planes * c.words
-            && elements_of_row(p) < 1 << 29 && all < 1LL << 30
-            && (c.planes == 1
-                    || (whole
-                            && (g.outers == p.outer[0]
-                                    || p.outer[0] % c.planes == 0)
-                            && c.planes * p.outer_read[0] < 1LL << 29));
+    g.fits = elements_of_row(p) < 1 << 29
+            && (c.planes == 1 || c.planes * p.outer_read[0] < 1LL << 29);
     if (!g.fits) return;
+    // Parts of a row begin ahead of what is read for them.
+    const bool whole = g.column_parts == 1 && g.middle_strips == 1;
+    const int read = c.middle_read * c.tile_read * p.inner
+            + (whole ? 0 : most(vector, line_margin) - 1);
     g.line_threads = c.threads / c.planes;
     // With places for words beyond the row.
     g.line_pitch = ceil_div(g.line_threads * c.words * vector, 4) * 4;
@@ -271,7 +246,7 @@ constexpr void add_lines(
     const int vector_bytes = vector * bytes_of(p.type);
     // The first vector lies anywhere in the first piece.
     g.line_pieces = ceil_div(
-            (static_cast<int>(words) - 1) * vector_bytes + bytes_of_piece,
+            (ceil_div(read, vector) - 1) * vector_bytes + bytes_of_piece,
             bytes_of_piece);
     g.piece_bytes = c.planes * g.line_pieces * bytes_of_piece;
     // Threads take all their words, also those beyond their row.
@@ -282,12 +257,7 @@ constexpr void add_lines(
     g.shared_bytes = 2 * g.line_bytes + c.ahead * g.piece_bytes
             + ceil_div(beyond, 32) * 32 + g.step_bytes;
     g.lanes = c.parts * g.vectors;
-    g.sets = ceil_div(g.lanes, c.threads);
-    g.groups = g.sets > 1 ? 1 : c.threads / g.lanes;
     g.lane_items = c.planes * c.middle_part;
-    g.all_tiles = static_cast<int>(all);
-    g.grid = g.all_tiles;
-    g.fits = g.sets <= most_sets;
 }
 
 /// Warps whose lanes have neighbouring parts of rows, at the same strip: whole rows, or any,
@@ -296,7 +266,6 @@ constexpr void add_exchange(geometry &g, int middles) {
     constexpr int lanes = 32;
     const int ends = (g.left > 0) + (g.right > 0);
     g.writers = g.tiles > lanes ? 0 : lanes / g.tiles * g.tiles;
-    g.lead = 0;
     if (g.writers < lanes - ends) {
         g.writers = lanes - ends;
         g.lead = g.left > 0;
@@ -328,30 +297,36 @@ constexpr specification_of_kernel rest_of_walk(
     return made;
 }
 
-constexpr geometry geometry_of(const specification_of_kernel &s) {
-    const problem_specification &p = s.of;
-    const cut &c = s.cut_by;
-    if (p.walk_first) {
-        geometry g = geometry_of_columns(rest_of_walk(s));
-        if (g.fits) add_lines(g, p, c);
-        return g;
-    }
-    geometry g = geometry_of_columns(s);
-    if (!g.fits) return g;
+/// Of threads that read global memory.
+constexpr void add_threads(
+        geometry &g, const problem_specification &p, const cut &c) {
     g.strips = ceil_div(p.walk.written, c.strip);
     g.items = static_cast<long long>(g.outers) * g.strips * p.middle.written
             * g.tiles * g.vectors;
-    if (c.stages > 0) {
-        add_tiles(g, p, c);
-        g.grid = g.all_tiles;
-    } else {
-        if (c.exchanged) add_exchange(g, p.middle.written);
-        g.fits = g.fits && g.items < 1LL << 31;
-        if (rows_are_copied(p, c))
-            g.shared_bytes = c.ahead * g.units * loads_of(p) * c.threads
-                    * most(c.vector, c.read_vector) * bytes_of(p.type);
-        g.grid = static_cast<int>((g.items + c.threads - 1) / c.threads);
+    if (c.exchanged) add_exchange(g, p.middle.written);
+    g.fits = g.items < 1LL << 31;
+    if (rows_are_copied(p, c))
+        g.shared_bytes = c.ahead * g.units * loads_of(p) * c.threads
+                * most(c.vector, c.read_vector) * bytes_of(p.type);
+    g.grid = static_cast<int>((g.items + c.threads - 1) / c.threads);
+}
+
+constexpr geometry geometry_of(const specification_of_kernel &s) {
+    const auto &[p, c] = s;
+    geometry g = geometry_of_columns(p.walk_first ? rest_of_walk(s) : s);
+    if (!g.fits) return g;
+    if (!p.walk_first && c.stages == 0) {
+        add_threads(g, p, c);
+        return g;
     }
+    p.walk_first ? add_lines(g, p, c) : add_tiles(g, p, c);
+    if (!g.fits) return g;
+    const long long parts = 1LL * ceil_div(g.outers, c.planes) * g.tile_strips
+            * g.middle_strips * g.column_parts;
+    g.grid = static_cast<int>(parts);
+    g.sets = ceil_div(g.lanes, c.threads);
+    g.groups = g.sets > 1 ? 1 : c.threads / g.lanes;
+    g.fits = g.sets <= most_sets && parts < 1LL << 30;
     return g;
 }
 

@@ -23,8 +23,8 @@ struct words_of_thread {
     /// What is left when rows of sums are there.
     static constexpr specification_of_kernel without_walk = rest_of_walk(s);
     static constexpr int vector = c.line_vector;
-    using type = storage<p.type>;
-    using sum_type = sum<p.type>;
+    using type = jit::stored_of<p.type>;
+    using sum_type = jit::sum_of<p.type>;
     using unit = jit::elements<p.type, vector>;
     static constexpr int all_pieces = c.planes * g.line_pieces;
     static constexpr int turns = ceil_div(all_pieces, c.threads);
@@ -153,13 +153,11 @@ struct words_of_thread {
             const type *read, type *written, const tables<sum_type> &map) {
         const auto *const tensor = read;
         unsigned rest = blockIdx.x;
-        const int part = rest % g.column_parts;
-        rest /= g.column_parts;
-        const int middle = rest % g.middle_strips;
-        rest /= g.middle_strips;
-        const int begin = rest % g.tile_strips * c.strip;
+        const int part = take_part(rest, g.column_parts);
+        const int middle = take_part(rest, g.middle_strips);
+        const int begin = take_part(rest, g.tile_strips) * c.strip;
         const int end = least(begin + c.strip, p.walk.written);
-        const int outer = rest / g.tile_strips * c.planes;
+        const int outer = rest * c.planes;
         const int planes = least(c.planes, g.outers - outer);
         move_to_outer<p>(static_cast<unsigned>(outer), read, written);
         int from = 0;

@@ -9,8 +9,9 @@
 namespace gradnn::gpu::resample {
 
 template <const specification_of_kernel &s>
-__device__ void resample(const storage<s.of.type> *read,
-        storage<s.of.type> *written, const tables<sum<s.of.type>> &map) {
+__device__ void resample(const jit::stored_of<s.of.type> *read,
+        jit::stored_of<s.of.type> *written,
+        const tables<jit::sum_of<s.of.type>> &map) {
     wait_and_let_later_work_start();
     if constexpr (s.of.walk_first)
         words_of_thread<s>::resample(read, written, map);

@@ -185,14 +185,9 @@ struct thread {
         };
         for (int lane = 0; lane < 32; ++lane) {
             int64_t rest = lane;
-            const auto take = [&](int64_t count) {
-                const int64_t taken = rest % count;
-                rest /= count;
-                return taken;
-            };
-            int64_t at = take(g.vectors) * c.vector;
+            int64_t at = take_part(rest, g.vectors) * c.vector;
             const auto tile = static_cast<int>(
-                    take(tiled ? g.lanes / g.vectors : g.tiles));
+                    take_part(rest, tiled ? g.lanes / g.vectors : g.tiles));
             const int first = first_column_of(g, c, tile);
             const int64_t window = c.repeated
                     ? tile * g.tile_step + g.first_position
@@ -200,10 +195,11 @@ struct thread {
             at += (written ? first + column * g.spread
                            : window + of_unit.position)
                     * pitch_of(p.column);
-            if (c.gathers) at += take(c.planes) * outer_pitch;
-            at += place_of(1, take(p.middle.written)) * pitch_of(p.middle);
+            if (c.gathers) at += take_part(rest, c.planes) * outer_pitch;
+            at += place_of(1, take_part(rest, p.middle.written))
+                    * pitch_of(p.middle);
             const int64_t row = std::min<int64_t>(
-                    take(tiled ? c.parts : g.strips) * c.strip,
+                    take_part(rest, tiled ? c.parts : g.strips) * c.strip,
                     p.walk.written - 1);
             at += place_of(0, row) * pitch_of(p.walk);
             if (!c.gathers) at += rest * outer_pitch;
@@ -222,7 +218,7 @@ double steps_of(const problem_specification &p, int strip) {
     return strip * ratio + (parts ? std::max(1.0, ratio) : 0);
 }
 
-thread_estimate estimate_of_thread(const specification_of_kernel &s,
+work_estimate estimate_of_thread(const specification_of_kernel &s,
         const geometry &g, const mapped_problem &of, bool by_lanes) {
     const thread each {s.of, s.cut_by, g, of};
     return {each.instructions(), each.path(), each.bytes_in_flight(),
@@ -230,8 +226,7 @@ thread_estimate estimate_of_thread(const specification_of_kernel &s,
 }
 
 int registers_of(const specification_of_kernel &s, const geometry &g) {
-    const problem_specification &p = s.of;
-    const cut &c = s.cut_by;
+    const auto &[p, c] = s;
     const int wide = sum_words(p);
     if (p.walk_first) {
         const int word = ceil_div(c.line_vector * bytes_of(p.type), 4);

@@ -13,8 +13,8 @@ struct tile_of_block {
     static constexpr geometry g = geometry_for<s>;
     static constexpr bool walks = p.walk.is_there();
     static constexpr axis first_axis = first_axis_of(p);
-    using type = storage<p.type>;
-    using sum_type = sum<p.type>;
+    using type = jit::stored_of<p.type>;
+    using sum_type = jit::sum_of<p.type>;
     static constexpr int in_16_bytes = 16 / static_cast<int>(sizeof(type));
 
     int outer; ///< the first outer position
@@ -166,8 +166,7 @@ struct tile_of_block {
             if (plane >= planes) return;
             typename walk<s>::item item {0, 0, 0};
             if constexpr (walks) {
-                item.middle = rest % p.middle.written;
-                rest /= p.middle.written;
+                item.middle = take_part(rest, p.middle.written);
                 item.begin = strip * g.tile_written + rest * c.strip;
                 item.end = least(item.begin + c.strip, p.walk.written);
                 if (item.begin >= p.walk.written) return;
@@ -207,7 +206,7 @@ struct tile_of_block {
         // Every block has neighbouring tiles.
         const auto first_of = [](unsigned block) {
             return static_cast<int>(
-                    static_cast<long long>(g.all_tiles) * block / gridDim.x);
+                    static_cast<long long>(g.grid) * block / gridDim.x);
         };
         int number = first_of(blockIdx.x);
         const int end = first_of(blockIdx.x + 1);

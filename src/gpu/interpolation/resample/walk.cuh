@@ -13,9 +13,9 @@ struct walk {
     static constexpr cut c = s.cut_by;
     static constexpr geometry g = geometry_for<s>;
     static constexpr period repeats = period_of(p.rows);
-    using type = storage<p.type>;
-    using read_type = storage<read_type_of(p)>;
-    using sum_type = sum<p.type>;
+    using type = jit::stored_of<p.type>;
+    using read_type = jit::stored_of<read_type_of(p)>;
+    using sum_type = jit::sum_of<p.type>;
     using row_sums = typename columns::row_sums;
     using raw_row = typename columns::raw_row;
     using other_row = typename columns::other_row;
@@ -331,7 +331,7 @@ struct lanes_of_thread {
 
     /// Of a block whose columns begin at the part `first` of a row.
     __device__ __forceinline__ void find(
-            int first, const axis_table<sum<s.of.type>> &table) {
+            int first, const axis_table<jit::sum_of<s.of.type>> &table) {
 #pragma unroll
         for (int set = 0; set < g.sets; ++set) {
             const int columns = first + lane(set) / g.vectors;
