@@ -7,15 +7,9 @@
 namespace gradnn::gpu::resample {
 
 template <const specification_of_kernel &s>
-struct columns_of_thread {
-    static constexpr problem_specification p = s.of;
-    static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_for<s>;
-    using type = jit::stored_of<p.type>;
-    using sum_type = jit::sum_of<p.type>;
+struct kernel_of<s>::columns {
     static constexpr int kept = most(1, g.most_kept);
     static constexpr int unit_elements = most(c.vector, c.read_vector);
-    using read_type = jit::stored_of<read_type_of(p)>;
     using unit = jit::elements<read_type_of(p), unit_elements>;
     static constexpr int loads = g.units * loads_of(p);
     using raw_row = unit[loads];

@@ -8,10 +8,22 @@
 
 namespace gradnn::gpu::resample {
 
-/// A kernel's specification is a template argument by reference: by value all of it would be
-/// in the names of all that is instantiated. Its geometry is evaluated once.
+/// The parts of a kernel, and what all of them know. Its specification is a template argument
+/// by reference: by value all of it would be in the names of all that is instantiated.
 template <const specification_of_kernel &s>
-constexpr geometry geometry_for = geometry_of(s);
+struct kernel_of {
+    static constexpr problem_specification p = s.of;
+    static constexpr cut c = s.cut_by;
+    static constexpr geometry g = geometry_of(s);
+    using type = jit::stored_of<p.type>;
+    using read_type = jit::stored_of<read_type_of(p)>;
+    using sum_type = jit::sum_of<p.type>;
+
+    struct columns;
+    struct walk;
+    struct tile;
+    struct words;
+};
 
 /// Rounded once, and 0 in place of -0: where all terms are 0 the sign would tell how many a
 /// kernel added.

@@ -16,15 +16,10 @@ __device__ __forceinline__ void meet() {
 
 /// The sums of a thread's words, of the two positions of the walk that are open.
 template <const specification_of_kernel &s>
-struct words_of_thread {
-    static constexpr problem_specification p = s.of;
-    static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_for<s>;
+struct kernel_of<s>::words {
     /// What is left when rows of sums are there.
     static constexpr specification_of_kernel without_walk = rest_of_walk(s);
     static constexpr int vector = c.line_vector;
-    using type = jit::stored_of<p.type>;
-    using sum_type = jit::sum_of<p.type>;
     using unit = jit::elements<p.type, vector>;
     static constexpr int all_pieces = c.planes * g.line_pieces;
     static constexpr int turns = ceil_div(all_pieces, c.threads);
@@ -173,7 +168,7 @@ struct words_of_thread {
         const place last = map.walk.places[end - 1];
         int row = map.walk.places[begin].first;
         const int end_row = last.first + last.count;
-        words_of_thread of;
+        words of;
         of.find(read + row * p.walk.read_pitch + from, planes, map.steps + row);
         int next = row;
         constexpr int end_rows = static_cast<int>(

@@ -14,11 +14,11 @@ __device__ void resample(const jit::stored_of<s.of.type> *read,
         const tables<jit::sum_of<s.of.type>> &map) {
     wait_and_let_later_work_start();
     if constexpr (s.of.walk_first)
-        words_of_thread<s>::resample(read, written, map);
+        kernel_of<s>::words::resample(read, written, map);
     else if constexpr (s.cut_by.stages > 0)
-        tile_of_block<s>::resample(read, written, map);
+        kernel_of<s>::tile::resample(read, written, map);
     else
-        walk<s>::resample(read, written, map);
+        kernel_of<s>::walk::resample(read, written, map);
 }
 
 } // namespace gradnn::gpu::resample

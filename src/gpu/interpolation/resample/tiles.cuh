@@ -7,14 +7,9 @@ namespace gradnn::gpu::resample {
 
 /// A tile: what of a problem it has, and the copies to it and from it.
 template <const specification_of_kernel &s>
-struct tile_of_block {
-    static constexpr problem_specification p = s.of;
-    static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_for<s>;
+struct kernel_of<s>::tile {
     static constexpr bool walks = p.walk.is_there();
     static constexpr axis first_axis = first_axis_of(p);
-    using type = jit::stored_of<p.type>;
-    using sum_type = jit::sum_of<p.type>;
     static constexpr int in_16_bytes = 16 / static_cast<int>(sizeof(type));
 
     int outer; ///< the first outer position
@@ -154,8 +149,8 @@ struct tile_of_block {
         if constexpr (!walks) here -= from * p.column.read_pitch;
         const int planes = least(c.planes, g.outers - outer);
         // Rows of a period are unrolled already.
-        constexpr int together = walk<s>::repeats.rows > 0 ? 1 : 2;
-        lanes.template each_item<together>([&](walk<s> &of, int inner,
+        constexpr int together = walk::repeats.rows > 0 ? 1 : 2;
+        lanes.template each_item<together>([&](walk &of, int inner,
                                                    int number) {
             // Of different planes items are neighbours: threads side by side do the same. Where
             // they write to memory those of a plane are, which leaves fewer places that are
@@ -164,7 +159,7 @@ struct tile_of_block {
             const int plane = c.gathers ? number % c.planes : number / of_plane;
             int rest = c.gathers ? number / c.planes : number % of_plane;
             if (plane >= planes) return;
-            typename walk<s>::item item {0, 0, 0};
+            typename walk::item item {0, 0, 0};
             if constexpr (walks) {
                 item.middle = take_part(rest, p.middle.written);
                 item.begin = strip * g.tile_written + rest * c.strip;
@@ -217,13 +212,13 @@ struct tile_of_block {
             __syncthreads();
         }
         // In order; by one loop, whose code an unrolled one would have for each stage.
-        tile_of_block on_way[c.stages];
+        tile on_way[c.stages];
         const auto submit = [&](int of, int slot, const auto &by) {
 #pragma unroll
             for (int i = 1; i < c.stages; ++i)
                 on_way[i - 1] = on_way[i];
             if (of >= end) return;
-            tile_of_block &last = on_way[c.stages - 1];
+            tile &last = on_way[c.stages - 1];
             last.find(of, by, read, written);
             last.copy(slot, read);
         };
@@ -239,7 +234,7 @@ struct tile_of_block {
         int slot = 0, parity = 0;
 #pragma unroll 1
         for (; number < end; ++number) {
-            const tile_of_block now = on_way[0];
+            const tile now = on_way[0];
             if (now.by_threads) __syncthreads();
             if constexpr (p.bulk_copies) wait_for_copies(barrier(slot), parity);
             if (!walks && now.strip != strip) {

@@ -7,15 +7,8 @@
 namespace gradnn::gpu::resample {
 
 template <const specification_of_kernel &s>
-struct walk {
-    using columns = columns_of_thread<s>;
-    static constexpr problem_specification p = s.of;
-    static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_for<s>;
+struct kernel_of<s>::walk {
     static constexpr period repeats = period_of(p.rows);
-    using type = jit::stored_of<p.type>;
-    using read_type = jit::stored_of<read_type_of(p)>;
-    using sum_type = jit::sum_of<p.type>;
     using row_sums = typename columns::row_sums;
     using raw_row = typename columns::raw_row;
     using other_row = typename columns::other_row;
@@ -312,9 +305,9 @@ template <const specification_of_kernel &s,
         const specification_of_kernel &of_lane>
 struct lanes_of_thread {
     static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_for<s>;
+    static constexpr geometry g = kernel_of<s>::g;
 
-    walk<of_lane> of[g.sets];
+    typename kernel_of<of_lane>::walk of[g.sets];
     bool active[g.sets];
 
     __device__ __forceinline__ static int lane(int set) {
