@@ -259,16 +259,14 @@ struct cut_list {
         const bool by_middle = p.middle.is_there();
         const int positions = by_middle ? p.middle.written : parts_of_row;
         for (int parts = 2; parts <= positions; ++parts) {
-            long long read = p.inner;
             if (by_middle) {
                 c.middle_part = ceil_div(positions, parts);
                 c.middle_read = read_for(p.middle, c.middle_part);
-                read *= 1LL * c.middle_read * p.column.read;
             } else {
                 c.parts = ceil_div(positions, parts);
                 c.tile_read = read_for(p.column, c.parts * c.columns);
-                read *= c.tile_read;
             }
+            const long long read = 1LL * c.middle_read * c.tile_read * p.inner;
             if (read <= fit) return busy(read / c.line_vector);
         }
         return false;

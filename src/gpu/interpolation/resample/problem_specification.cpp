@@ -318,8 +318,7 @@ template struct host_tables<float>;
 template struct host_tables<double>;
 
 std::string text_of(const specification_of_kernel &s) {
-    const problem_specification &p = s.of;
-    const cut &c = s.cut_by;
+    const auto &[p, c] = s;
     return header_of("gpu/interpolation/resample/specification.hpp", "resample",
             "specification_of_kernel",
             fields_text("of",
