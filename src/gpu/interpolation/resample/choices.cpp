@@ -59,6 +59,12 @@ double read_again_of_strips(const problem_specification &p, int strip) {
     return steps_of(p, strip) * p.walk.written / strip / p.walk.read;
 }
 
+/// Whether all of a thread's columns have taps, as those of enlargements, to which the costs of
+/// windows were fitted.
+bool feeds_all(const geometry &g, const cut &c) {
+    return g.fed == (1U << c.columns) - 1;
+}
+
 /// What a multiprocessor does for a problem: some `count` times the same.
 struct share {
     double count; ///< of warps or tiles
@@ -177,10 +183,10 @@ double cost_of(const specification_of_kernel &s, const mapped_problem &of,
     const cut &c = s.cut_by;
     const geometry g = geometry_of(s);
     const bool tiled = c.stages > 0;
-    const form_costs &form = p.walk_first ? of_lines
-            : tiled                       ? of_tiles
-            : c.repeated && c.vector == 1 ? of_windows
-                                          : of_threads;
+    const form_costs &form = p.walk_first                    ? of_lines
+            : tiled                                          ? of_tiles
+            : c.repeated && c.vector == 1 && feeds_all(g, c) ? of_windows
+                                                             : of_threads;
     const specification_of_kernel rest = p.walk_first ? rest_of_walk(s) : s;
     const thread_estimate thread = estimate_of_thread(
             rest, p.walk_first ? geometry_of(rest) : g, of, by_lanes);

@@ -56,11 +56,12 @@ std::vector<cut> columns_of(const problem_specification &p) {
         cut c {};
         c.vector = vector;
         c.read_vector = 1;
-        for (const int columns : {1, 2, 4}) {
+        for (const int columns : {1, 2, 4, 8}) {
             // Places of its own.
             if (columns > 1
                     && (columns > p.column.written || vector * bytes > 8
-                            || columns * p.column.most_taps > 24))
+                            || columns * p.column.most_taps > 24
+                            || (columns > 4 && (bytes > 2 || p.reads_sums))))
                 break;
             c.columns = columns;
             made.push_back(c);
@@ -71,9 +72,12 @@ std::vector<cut> columns_of(const problem_specification &p) {
         }
         c.repeated = true;
         const int most_sums = vector > 1 ? 16 : 8;
+        const auto fed = std::count_if(p.columns.taps,
+                p.columns.taps + p.columns.written,
+                [](int taps) { return taps > 0; });
         for (c.columns = p.columns.written; c.columns > 0
                 && c.columns <= least(most_columns, p.column.written)
-                && c.columns * vector <= most_sums;
+                && c.columns / p.columns.written * fed * vector <= most_sums;
                 c.columns += p.columns.written) {
             // Elements of a load along the columns of a window.
             const int step = p.columns.read * (c.columns / p.columns.written);

@@ -23,6 +23,8 @@ struct geometry {
     short unit_of[most_columns][most_taps], element_of[most_columns][most_taps];
     /// Whether the weights of a column are constants.
     bool fixed[most_columns];
+    unsigned fed; ///< columns that have taps, a bit each
+    int rows_together; ///< of the middle axis: whose loads are on their way together
     bool rolled; ///< one column of many taps: a loop over them
     int first_position; ///< of a window, from the first of the period
     int tile_step; ///< positions that are read from a tile to the next
@@ -56,9 +58,12 @@ constexpr void add_window(
     for (int k = 0; k < c.columns; ++k) {
         const int in = k % repeats.written;
         const int at = repeats.read * (k / repeats.written) + repeats.first[in];
-        first = least(first, at);
-        end = most(end, at + repeats.taps[in]);
         g.taps[k] = repeats.taps[in];
+        if (g.taps[k] > 0) {
+            first = least(first, at);
+            end = most(end, at + g.taps[k]);
+            g.fed |= 1U << k;
+        }
         // Tiles of one column have the edges' weights now and then.
         g.fixed[k] = k >= repeats.odd_first;
         for (int j = 0; j < least(repeats.odd_last, c.columns); ++j)
@@ -106,6 +111,7 @@ constexpr void add_window(
 constexpr void add_places(
         geometry &g, const problem_specification &p, const cut &c) {
     const int taps = p.column.most_taps;
+    g.fed = (1U << c.columns) - 1;
     g.units = c.columns * taps;
     if (g.units > most_units || taps > most_taps) {
         g.rolled = true;
@@ -222,6 +228,14 @@ constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
         add_places(g, p, c);
     if (p.middle.is_there() && c.ahead > 0) g.fits = false;
     if (!g.fits) return g;
+    constexpr int most_rows_together = 8, most_loads_together = 32;
+    g.rows_together = p.middle.most_taps;
+    if (g.rows_together > most_rows_together
+            || g.rows_together * g.units > most_units)
+        g.rows_together = g.rolled
+                ? 1
+                : least(most_rows_together,
+                        most(1, most_loads_together / g.units));
 
     g.write_vector = c.vector > 1 || c.apart || p.column.write_pitch != 1
             ? 1

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <numeric>
 
@@ -68,6 +69,10 @@ struct kept_weights {
     }
 };
 
+int fed_columns(const geometry &g) {
+    return std::popcount(g.fed);
+}
+
 /// Units that not every thread has.
 int checked_units(const geometry &g) {
     return static_cast<int>(
@@ -99,7 +104,7 @@ struct thread {
     const int strip = p.walk.is_there() ? c.strip : 1;
 
     double instructions() const {
-        const double of_row = c.columns * c.vector;
+        const double of_row = fed_columns(g) * c.vector;
         const int taps = std::accumulate(g.taps, g.taps + c.columns, 0);
         double row = g.units * (1 + (read_bytes == 2 ? unit : 0))
                 + 1.5 * checked_units(g) + 2.0 * exchanged * sum_words(p);
@@ -130,10 +135,10 @@ struct thread {
         const double chain = g.rolled
                 ? 4.0 * rolled_taps + 20 + rolled_taps / 4.0 * load
                 : 4.0 * g.taps[0] + 20;
-        // Rows of the middle axis are unrolled.
-        double step = load + rows * chain;
+        double step
+                = load * std::max(1.0, rows / g.rows_together) + rows * chain;
         if (c.ahead > 1) step = std::max(load / c.ahead, chain);
-        if (period > 0 && c.ahead == 0) step = load / period + rows * chain;
+        if (period > 0 && c.ahead == 0) step += load / period - load;
         return (shared ? 40 : 2000)
                 + steps * (step + (p.walk.is_there() ? 30 : 0));
     }
@@ -261,7 +266,7 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
     }
     const int unit = std::max(
             1, std::max(c.vector, c.read_vector) * bytes_of(p.type) / 4);
-    const int sums = c.columns * c.vector * wide;
+    const int sums = fed_columns(g) * c.vector * wide;
     const int weights
             = p.column.is_there() ? kept_weights(c, g).taps * wide : 0;
     const int walks = p.walk.is_there() ? p.walk.two ? 3 : 2 : 1;
@@ -273,7 +278,8 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
     // What a thread keeps of further lanes.
     const int kept = std::max(0, g.sets - 1)
             * (weights + checked / 4 + 2 + (c.repeated ? 1 : 2 * c.columns));
-    const int others = c.gathers ? 0 : epilogues_of(p) * sums;
+    const int others
+            = c.gathers ? 0 : epilogues_of(p) * c.columns * c.vector * wide;
     return 40 + kept + checked / 2 + others + sums * (walks + middles) + weights
             + waiting + (c.ahead > 0 ? std::max(held, 2) * (2 + 2 * wide) : 0);
 }
