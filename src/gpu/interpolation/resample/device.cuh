@@ -47,12 +47,14 @@ __device__ __forceinline__ void each_of(
         for (int v = 0; v < count; ++v)
             visit(i, v);
 }
-/// To each sum the product of a weight and its value.
-template <typename Sum, int rows, int count, typename Values>
+/// To each sum of the rows that are `fed`, a bit each, the product of a weight and its value.
+template <unsigned fed = ~0U, typename Sum, int rows, int count,
+        typename Values>
 __device__ __forceinline__ void add_weighted(
         Sum (&to)[rows][count], Sum weight, const Values &values) {
     each_of(to, [&](int i, int v) {
-        to[i][v] = jit::multiply_add(weight, values[i][v], to[i][v]);
+        if (fed >> i & 1)
+            to[i][v] = jit::multiply_add(weight, values[i][v], to[i][v]);
     });
 }
 
@@ -70,8 +72,8 @@ __device__ __forceinline__ void move_to_outer(
 }
 
 /// A thread's sums of the two positions of the walk that are open. Rows add to the second one
-/// where there are `two`.
-template <typename Sum, int rows, int count, bool two>
+/// where there are `two`; what is not `fed` stays 0.
+template <typename Sum, int rows, int count, bool two, unsigned fed = ~0U>
 struct open_sums {
     Sum low[rows][count], high[rows][count];
 
@@ -81,9 +83,9 @@ struct open_sums {
     template <typename Weight, typename Values>
     __device__ __forceinline__ void add(
             const step<Weight> &to, const Values &values) {
-        add_weighted(low, static_cast<Sum>(to.low_weight), values);
+        add_weighted<fed>(low, static_cast<Sum>(to.low_weight), values);
         if (two && to.high_weight != 0)
-            add_weighted(high, static_cast<Sum>(to.high_weight), values);
+            add_weighted<fed>(high, static_cast<Sum>(to.high_weight), values);
     }
     /// To the next position.
     __device__ __forceinline__ void shift() {

@@ -27,6 +27,8 @@ struct geometry {
     int checked; ///< units that not every thread has
     /// Columns that are not fixed, their taps, and the most taps of a column.
     int kept_columns, kept_taps, most_kept;
+    unsigned fed; ///< columns that have taps, a bit each
+    int rows_together; ///< of the middle axis: whose loads are on their way together
     bool rolled; ///< one column of many taps: a loop over them
     int first_position; ///< of a window, from the first of the period
     int tile_step; ///< positions that are read from a tile to the next
@@ -61,8 +63,11 @@ constexpr void add_window(
         g.first_tap[k]
                 = repeats.read * (k / repeats.written) + repeats.first[in];
         g.taps[k] = repeats.taps[in];
-        first = least(first, g.first_tap[k]);
-        end = most(end, g.first_tap[k] + g.taps[k]);
+        if (g.taps[k] > 0) {
+            first = least(first, g.first_tap[k]);
+            end = most(end, g.first_tap[k] + g.taps[k]);
+            g.fed |= 1U << k;
+        }
         // Tiles of one column have the edges' weights now and then.
         g.fixed[k] = k >= repeats.odd_first;
         for (int j = 0; j < least(repeats.odd_last, c.columns); ++j)
@@ -97,6 +102,7 @@ constexpr void add_window(
 constexpr void add_places(
         geometry &g, const problem_specification &p, const cut &c) {
     const int taps = p.column.most_taps;
+    g.fed = (1U << c.columns) - 1;
     g.units = c.columns * taps;
     if (g.units > most_units || taps > most_taps) {
         g.rolled = true;
@@ -205,6 +211,15 @@ constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
         ++g.kept_columns;
         g.kept_taps += g.taps[k];
     }
+    constexpr int most_rows_together = 8, most_loads_together = 32;
+    g.rows_together = p.middle.most_taps;
+    if (g.rows_together > most_rows_together
+            || g.rows_together * g.units > most_units)
+        g.rows_together = g.rolled
+                ? 1
+                : least(most_rows_together,
+                        most(1, most_loads_together / g.units));
+
     g.write_vector = c.vector > 1 || c.apart || p.column.write_pitch != 1
             ? 1
             : c.columns;

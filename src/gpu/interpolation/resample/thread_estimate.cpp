@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <numeric>
 
@@ -55,6 +56,10 @@ double sectors_of(const lanes &addresses, int bytes, int64_t row) {
     return count / 4;
 }
 
+int fed_columns(const geometry &g) {
+    return std::popcount(g.fed);
+}
+
 struct thread {
     const problem_specification &p;
     const cut &c;
@@ -79,7 +84,7 @@ struct thread {
     const int strip = p.walk.is_there() ? c.strip : 1;
 
     double instructions() const {
-        const double of_row = c.columns * c.vector;
+        const double of_row = fed_columns(g) * c.vector;
         const int taps = std::accumulate(g.taps, g.taps + c.columns, 0);
         double row = g.units * (1 + (read_bytes == 2 ? unit : 0))
                 + 1.5 * g.checked + 2.0 * exchanged * sum_words(p);
@@ -110,10 +115,10 @@ struct thread {
         const double chain = g.rolled
                 ? 4.0 * rolled_taps + 20 + rolled_taps / 4.0 * load
                 : 4.0 * g.taps[0] + 20;
-        // Rows of the middle axis are unrolled.
-        double step = load + rows * chain;
+        double step
+                = load * std::max(1.0, rows / g.rows_together) + rows * chain;
         if (c.ahead > 1) step = std::max(load / c.ahead, chain);
-        if (period > 0 && c.ahead == 0) step = load / period + rows * chain;
+        if (period > 0 && c.ahead == 0) step += load / period - load;
         return (shared ? 40 : 2000)
                 + steps * (step + (p.walk.is_there() ? 30 : 0));
     }
@@ -237,7 +242,7 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
     }
     const int unit = std::max(
             1, std::max(c.vector, c.read_vector) * bytes_of(p.type) / 4);
-    const int sums = c.columns * c.vector * wide;
+    const int sums = fed_columns(g) * c.vector * wide;
     const int weights = p.column.is_there() ? g.kept_taps * wide : 0;
     const int walks = p.walk.is_there() ? p.walk.two ? 3 : 2 : 1;
     const int middles = p.middle.is_there() ? 1 : 0;
@@ -248,7 +253,8 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
     // What a thread keeps of further lanes.
     const int kept = std::max(0, g.sets - 1)
             * (weights + checked / 4 + 2 + (c.repeated ? 1 : 2 * c.columns));
-    const int others = c.gathers ? 0 : epilogues_of(p) * sums;
+    const int others
+            = c.gathers ? 0 : epilogues_of(p) * c.columns * c.vector * wide;
     return 40 + kept + checked / 2 + others + sums * (walks + middles) + weights
             + waiting + (c.ahead > 0 ? std::max(held, 2) * (2 + 2 * wide) : 0);
 }

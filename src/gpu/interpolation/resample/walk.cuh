@@ -28,23 +28,27 @@ struct kernel_of<s>::walk {
         if constexpr (!p.middle.is_there()) {
             add_up_row(to, layer, true);
         } else {
-            constexpr bool rolled = p.middle.most_taps * g.units > most_units
-                    || p.middle.most_taps > 8;
-            constexpr int together = rolled ? 1 : p.middle.most_taps;
-            const int count = rolled ? middle.count : p.middle.most_taps;
             each_of(to, [&](int k, int v) { to[k][v] = 0; });
-#pragma unroll together
-            for (int q = 0; q < count; ++q) {
-                const bool exists
-                        = rolled || q < p.middle.least_taps || q < middle.count;
-                row_sums of_row;
-                add_up_row(of_row,
-                        layer + (middle.first + q) * p.middle.read_pitch,
-                        exists);
-                add_weighted(
-                        to, exists ? middle_weights[q] : sum_type(0), of_row);
-            }
+#pragma unroll 1
+            for (int first = 0; first < middle_rows(); first += g.rows_together)
+#pragma unroll
+                for (int i = 0; i < g.rows_together; ++i) {
+                    const int q = first + i;
+                    const bool exists
+                            = q < p.middle.least_taps || q < middle.count;
+                    row_sums of_row;
+                    add_up_row(of_row,
+                            layer + (middle.first + q) * p.middle.read_pitch,
+                            exists);
+                    add_weighted<g.fed>(to,
+                            exists ? middle_weights[q] : sum_type(0), of_row);
+                }
         }
+    }
+    /// Of the middle axis, that are looked at: of a loop those that there are.
+    __device__ __forceinline__ int middle_rows() const {
+        return g.rows_together < p.middle.most_taps ? middle.count
+                                                    : p.middle.most_taps;
     }
     __device__ __forceinline__ void add_up_row(
             row_sums &to, const read_type *row, bool exists) const {
@@ -82,7 +86,7 @@ struct kernel_of<s>::walk {
 
     struct open_positions {
         int begin, end, current;
-        open_sums<sum_type, c.columns, c.vector, p.walk.two> sums;
+        open_sums<sum_type, c.columns, c.vector, p.walk.two, g.fed> sums;
         other_row others; ///< of `current`
 
         __device__ __forceinline__ void load_others(
