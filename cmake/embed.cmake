@@ -18,8 +18,9 @@ if(CMAKE_SCRIPT_MODE_FILE)
         endwhile()
         string(APPEND entries "    },\n")
     endforeach()
+    string(SHA256 digest "${entries}")
     file(WRITE "${OUTPUT}" "// Written by cmake/embed.cmake.
-#include \"gpu/jit/compiler.hpp\"
+#include \"gpu/jit/load.hpp\"
 
 namespace gradnn::gpu::jit {
 
@@ -28,6 +29,8 @@ std::span<const source_file> embedded_sources() {
 ${entries}    };
     return files;
 }
+
+const char *const digest_of_sources = \"${digest}\";
 
 } // namespace gradnn::gpu::jit
 ")

@@ -3,9 +3,9 @@
 // formula. Needs no GPU.
 // Of the host, ahead of what stands for gridDim.
 #include "gpu/convolution/depthwise/shape.hpp"
-#include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/weights_sum.hpp"
+#include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"
 
 #include "emulated/simt.hpp"

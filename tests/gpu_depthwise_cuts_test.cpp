@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "gpu/convolution/makers.hpp"
+#include "gpu/kernels.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu_choice/choice.hpp"
 

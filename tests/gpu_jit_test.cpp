@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "gpu/backend.hpp"
-#include "gpu/jit/compiler.hpp"
 #include "gpu/jit/load.hpp"
 #include "support/gpu.hpp"
 
@@ -39,6 +38,18 @@ extern "C" __global__ void multiply(const void *src, void *dst) {
 }
 )",
             "multiply"};
+}
+
+/// A kernel, or why there is none.
+struct loaded {
+    std::shared_ptr<const gpu::jit::compiled_kernel> kernel;
+    std::string refusal;
+};
+loaded load(const gpu::jit::kernel_request &request,
+        const detail::compile_options &options) {
+    gpu::jit::kernel_launch launch {request};
+    std::string refusal = gpu::jit::load(launch, options);
+    return {launch.kernel, refusal};
 }
 
 constexpr int count = 256;
@@ -88,10 +99,10 @@ struct arrays {
 };
 
 TEST_F(gpu_jit, computes_what_its_source_says) {
-    const auto found = gpu::jit::load(kernel_of("2.0F"), {});
+    const auto found = load(kernel_of("2.0F"), {});
     ASSERT_TRUE(found.kernel) << found.refusal;
-    EXPECT_GT(found.kernel->registers, 0);
-    EXPECT_EQ(found.kernel->local_bytes, 0U);
+    EXPECT_GT(found.kernel->attributes.numRegs, 0);
+    EXPECT_EQ(found.kernel->attributes.localSizeBytes, 0U);
     const arrays memory;
     const cuda_stream_owner stream;
     memory.launch(*found.kernel, stream.get());
@@ -107,10 +118,9 @@ TEST_F(gpu_jit, is_compiled_while_a_stream_is_captured) {
     cudaGraph_t graph = nullptr;
     require(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeGlobal));
     std::string refusal = "not asked";
-    std::thread other(
-            [&] { refusal = gpu::jit::load(kernel_of("3.0F"), {}).refusal; });
+    std::thread other([&] { refusal = load(kernel_of("3.0F"), {}).refusal; });
     other.join();
-    const auto found = gpu::jit::load(kernel_of("2.0F /* captured */"), {});
+    const auto found = load(kernel_of("2.0F /* captured */"), {});
     if (found.kernel) memory.launch(*found.kernel, stream.get());
     require(cudaStreamEndCapture(stream.get(), &graph));
     EXPECT_EQ(refusal, "");

@@ -17,7 +17,6 @@
 #include "fake_cuda/fake_cuda.hpp"
 #include "fake_cuda/fat_binary.hpp"
 #include "gpu/backend.hpp"
-#include "gpu/jit/compiler.hpp"
 #include "gpu/jit/load.hpp"
 
 namespace gradnn::test {
@@ -66,6 +65,18 @@ extern "C" __global__ void __launch_bounds__(128) scale_all(
 
 detail::compile_options without_disk() {
     return {};
+}
+
+/// A kernel, or why there is none.
+struct loaded {
+    std::shared_ptr<const gpu::jit::compiled_kernel> kernel;
+    std::string refusal;
+};
+loaded load(const gpu::jit::kernel_request &request,
+        const detail::compile_options &options) {
+    gpu::jit::kernel_launch launch {request};
+    std::string refusal = gpu::jit::load(launch, options);
+    return {launch.kernel, refusal};
 }
 
 /// Lines of the log until the end of the scope.
@@ -161,25 +172,21 @@ TEST_F(jit, refuses_gpus_that_are_too_old) {
 TEST_F(jit, loads_a_kernel_once) {
     const kept_log log;
     const size_t before = fake_cuda::loaded_libraries();
-    const auto first
-            = gpu::jit::load(scaling_kernel("5"), without_disk()).kernel;
+    const auto first = load(scaling_kernel("5"), without_disk()).kernel;
     ASSERT_TRUE(first);
-    EXPECT_EQ(
-            gpu::jit::load(scaling_kernel("5"), without_disk()).kernel, first);
+    EXPECT_EQ(load(scaling_kernel("5"), without_disk()).kernel, first);
     EXPECT_EQ(fake_cuda::loaded_libraries(), before + 1);
     EXPECT_EQ(log.count("compiled by NVRTC"), 1U) << log.lines();
     EXPECT_FALSE(first->from_disk);
-    EXPECT_GT(first->registers, 0);
-    EXPECT_EQ(first->local_bytes, 0U);
-    const auto other
-            = gpu::jit::load(scaling_kernel("6"), without_disk()).kernel;
+    EXPECT_GT(first->attributes.numRegs, 0);
+    EXPECT_EQ(first->attributes.localSizeBytes, 0U);
+    const auto other = load(scaling_kernel("6"), without_disk()).kernel;
     ASSERT_TRUE(other);
     EXPECT_NE(other->function, first->function);
 }
 
 TEST_F(jit, launches_what_it_loaded) {
-    const auto kernel
-            = gpu::jit::load(scaling_kernel("7"), without_disk()).kernel;
+    const auto kernel = load(scaling_kernel("7"), without_disk()).kernel;
     ASSERT_TRUE(kernel);
     gpu::allow_shared_bytes(kernel->function, 100 << 10);
     fake_cuda::take_events();
@@ -198,7 +205,7 @@ TEST_F(jit, compiles_once_what_threads_ask_for_together) {
     std::vector<std::thread> threads;
     for (auto &each : found)
         threads.emplace_back([&each] {
-            each = gpu::jit::load(scaling_kernel("11"), without_disk()).kernel;
+            each = load(scaling_kernel("11"), without_disk()).kernel;
         });
     for (std::thread &each : threads)
         each.join();
@@ -214,8 +221,7 @@ TEST_F(jit, compiles_different_kernels_side_by_side) {
     std::vector<std::thread> threads;
     for (int i = 0; i < 4; ++i)
         threads.emplace_back([&made, i] {
-            if (gpu::jit::load(scaling_kernel(text(100 + i)), without_disk())
-                            .kernel)
+            if (load(scaling_kernel(text(100 + i)), without_disk()).kernel)
                 ++made;
         });
     for (std::thread &each : threads)
@@ -227,11 +233,11 @@ TEST_F(jit, compiles_different_kernels_side_by_side) {
 TEST_F(jit, remembers_what_does_not_compile_and_says_why) {
     const kept_log log;
     const kernel_request broken = scaling_kernel("no_such_number");
-    const std::string refusal = gpu::jit::load(broken, without_disk()).refusal;
+    const std::string refusal = load(broken, without_disk()).refusal;
     for (const char *part : {"does not compile specification.hpp for sm_90",
                  "identifier", "no_such_number", "undefined"})
         EXPECT_NE(refusal.find(part), std::string::npos) << refusal;
-    EXPECT_EQ(gpu::jit::load(broken, without_disk()).refusal, refusal);
+    EXPECT_EQ(load(broken, without_disk()).refusal, refusal);
     EXPECT_EQ(log.count("gradnn,kernel,"), 1U) << log.lines();
     EXPECT_EQ(log.count("does not compile"), 1U) << log.lines();
 }
@@ -239,22 +245,21 @@ TEST_F(jit, remembers_what_does_not_compile_and_says_why) {
 TEST_F(jit, refuses_an_entry_that_the_code_does_not_have) {
     kernel_request request = scaling_kernel("12");
     request.entry = "scale_none";
-    const auto found = gpu::jit::load(request, without_disk());
+    const auto found = load(request, without_disk());
     EXPECT_FALSE(found.kernel);
     EXPECT_NE(found.refusal.find("cudaLibraryGetKernel"), std::string::npos)
             << found.refusal;
 }
 
 TEST_F(jit, throws_for_a_source_that_is_not_embedded) {
-    EXPECT_THROW(gpu::jit::load({"gpu/jit/nothing.cuh", "", "nothing"},
-                         without_disk()),
+    EXPECT_THROW(load({"gpu/jit/nothing.cuh", "", "nothing"}, without_disk()),
             error);
 }
 
 TEST_F(jit, does_not_disturb_a_capture_of_another_thread) {
     fake_cuda::set_capture_elsewhere(true);
-    const auto made = gpu::jit::load(scaling_kernel("13"), without_disk());
-    const auto found = gpu::jit::load(scaling_kernel("13"), without_disk());
+    const auto made = load(scaling_kernel("13"), without_disk());
+    const auto found = load(scaling_kernel("13"), without_disk());
     fake_cuda::set_capture_elsewhere(false);
     EXPECT_TRUE(made.kernel) << made.refusal;
     EXPECT_EQ(found.kernel, made.kernel);
@@ -266,14 +271,14 @@ TEST_F(jit, takes_a_kernel_from_the_disk_in_the_next_process) {
     detail::compile_options options;
     options.kernel_cache = folder.string();
     const kept_log log;
-    const auto made = gpu::jit::load(scaling_kernel("14"), options).kernel;
+    const auto made = load(scaling_kernel("14"), options).kernel;
     gpu::jit::forget_kernels();
-    const auto read = gpu::jit::load(scaling_kernel("14"), options).kernel;
+    const auto read = load(scaling_kernel("14"), options).kernel;
     fs::remove_all(folder);
     ASSERT_TRUE(made && read);
     EXPECT_FALSE(made->from_disk);
     EXPECT_TRUE(read->from_disk);
-    EXPECT_EQ(read->registers, made->registers);
+    EXPECT_EQ(read->attributes.numRegs, made->attributes.numRegs);
     EXPECT_EQ(log.count("from the disk"), 1U) << log.lines();
 }
 
@@ -281,7 +286,7 @@ TEST_F(jit, writes_sources_and_code_for_people) {
     const fs::path folder
             = fs::temp_directory_path() / text("gradnn_jit_dump_", ::getpid());
     setenv("GRADNN_DUMP_KERNELS", folder.c_str(), 1);
-    const auto made = gpu::jit::load(scaling_kernel("15"), without_disk());
+    const auto made = load(scaling_kernel("15"), without_disk());
     unsetenv("GRADNN_DUMP_KERNELS");
     ASSERT_TRUE(made.kernel) << made.refusal;
     std::vector<fs::path> of_kernels;
@@ -301,7 +306,7 @@ TEST_F(jit, writes_sources_and_code_for_people) {
 /// Ends the process with what a load says without the NVRTC that is there.
 [[noreturn]] void load_with_nvrtc(const char *path) {
     setenv("GRADNN_NVRTC", path, 1);
-    const auto found = gpu::jit::load(scaling_kernel("16"), without_disk());
+    const auto found = load(scaling_kernel("16"), without_disk());
     std::fputs(found.refusal.c_str(), stderr);
     std::exit(found.kernel || gpu::find_kernel_compiler().missing.empty());
 }

@@ -59,8 +59,9 @@ std::string source_of(const std::vector<job> &jobs) {
         source += text("extern \"C\" void any_", type,
                 "(const void *read, void *written, const void *map, const void "
                 "*of, const void *cut, bool vectors, bool descending) {\n"
-                "using namespace gradnn::gpu::resample;\nusing type = storage<",
-                name, ">;\nusing maps = tables<sum<", name,
+                "using namespace gradnn::gpu::resample;\nusing type = "
+                "stored_of<",
+                name, ">;\nusing maps = tables<sum_of<", name,
                 ">>;\nmaps ordered_map = *(const maps *)map;\n"
                 "problem_specification ordered = *(const problem_specification "
                 "*)of;\norder_by_sums(ordered, ordered_map);\n"
@@ -84,8 +85,8 @@ std::string source_of(const std::vector<job> &jobs) {
                   "constexpr auto g = geometry_of("
                 + s + ");\nconst unsigned grid = " + s
                 + ".cut_by.stages ? std::min(g.grid, 3) : g.grid;\n"
-                  "using type = storage<"
-                + s + ".of.type>;\nusing maps = tables<sum<" + s
+                  "using type = stored_of<"
+                + s + ".of.type>;\nusing maps = tables<sum_of<" + s
                 + ".of.type>>;\ngradnn::emulated::launch(grid, " + s
                 + ".cut_by.threads, g.shared_bytes, descending, [&] { resample<"
                 + s

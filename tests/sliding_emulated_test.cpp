@@ -62,12 +62,12 @@ std::string source_of(const std::vector<job> &jobs) {
                << "(void *read, void *weights, void *written, const void "
                   "*others, bool descending) {\n"
                   "using namespace gradnn::gpu::sliding;\n"
-                  "using type = storage<"
+                  "using type = stored_of<"
                << s << ".of.type>;\nconstexpr auto g = "
                << (jobs[i].of_weights ? "weights" : "data") << "_geometry::of("
                << s << ");\n";
         if (jobs[i].of_weights)
-            source << "std::vector<sum<" << s << ".of.type>> parts(" << s
+            source << "std::vector<sum_of<" << s << ".of.type>> parts(" << s
                    << ".cut.parts * size_t(" << s << ".of.channels * " << s
                    << ".of.multiplier * " << s << ".of.depth.taps * " << s
                    << ".of.row.taps * " << s

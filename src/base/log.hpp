@@ -27,23 +27,27 @@ inline int log_level() {
 /// The fields of a line, in their order, after the first one ("gradnn"). A
 /// field that an event does not have is empty. doc/logging.md explains them.
 struct log_line {
-    std::string event;
-    std::string engine;
-    std::string partition;
-    std::string compiled;
-    std::string ops;
-    std::string steps;
-    std::string inputs;
-    std::string outputs;
-    std::string workspace_bytes;
-    std::string moved_bytes;
-    std::string milliseconds;
-    std::string note; ///< free text
-    std::string inner;
+    std::string event = {};
+    std::string engine = {};
+    std::string partition = {};
+    std::string compiled = {};
+    std::string ops = {};
+    std::string steps = {};
+    std::string inputs = {};
+    std::string outputs = {};
+    std::string workspace_bytes = {};
+    std::string moved_bytes = {};
+    std::string milliseconds = {};
+    std::string note = {}; ///< free text
+    std::string inner = {};
 };
 
 /// Writes a line in one piece, whatever the level: callers ask it first.
 void write_log(const log_line &line);
+/// The same where the level has events.
+inline void log_event(const log_line &line) {
+    if (log_level() >= log_events) write_log(line);
+}
 
 /// A name that fits into a list of names: '%', ',', ':', spaces and control
 /// characters are written as %XX.

@@ -127,7 +127,7 @@ private:
             byte = static_cast<unsigned char>(0x38U | (bits >> 29));
         }
         const tensor &made = to.emplace_back(lt, e);
-        gpu::copy_blocking(
+        gpu::tools.copy_blocking(
                 e, made.get_data_handle(), bytes.data(), bytes.size());
     }
 
@@ -188,7 +188,7 @@ std::vector<compute_limit::candidate> compute_limit::gpu_candidates(
             double flops = 0;
             const double milliseconds
                     = device_clock(queue).milliseconds_of(1, [&](size_t) {
-                          flops = gpu::compute_on(queue, loop, rounds);
+                          flops = gpu::tools.compute_on(queue, loop, rounds);
                       });
             return std::pair(flops, milliseconds);
         });

@@ -48,7 +48,7 @@ double device_clock::milliseconds_of(
         size_t turns, const std::function<void(size_t)> &work) {
     const auto marks = detail::access::impl(queue_)->make_step_clock(1);
     const bool waits = !on_gpu(queue_.get_engine());
-    if (!waits) gpu::pause_on(queue_, turns);
+    if (!waits) gpu::tools.pause_on(queue_, turns);
     marks->mark();
     for (size_t turn = 0; turn < turns; ++turn)
         work(turn);
@@ -64,12 +64,12 @@ double copy_gb_per_s(const engine &e) {
     const auto half = static_cast<size_t>(bytes / 2);
     const tensor source = memory_block(e, half);
     const tensor target = memory_block(e, half);
-    gpu::fill_blocking(e, source.get_data_handle(), 1, half);
+    gpu::tools.fill_blocking(e, source.get_data_handle(), 1, half);
     stream queue(e);
     device_clock stopwatch(queue);
     const double milliseconds = repeated([&] {
         return stopwatch.milliseconds_of(2, [&](size_t) {
-            gpu::copy_on(queue, target.get_data_handle(),
+            gpu::tools.copy_on(queue, target.get_data_handle(),
                     source.get_data_handle(), half);
         });
     });
@@ -79,7 +79,7 @@ double copy_gb_per_s(const engine &e) {
 empty_launch measure_empty_launch(const engine &gpu) {
     stream queue(gpu);
     device_clock stopwatch(queue);
-    const auto launch = [&](size_t) { gpu::launch_nothing_on(queue); };
+    const auto launch = [&](size_t) { gpu::tools.launch_nothing_on(queue); };
     empty_launch measured;
     measured.device_ms
             = repeated([&] { return stopwatch.milliseconds_of(16, launch); });

@@ -70,9 +70,9 @@ void time_latency(step_timing &result, stream &queue, double seconds,
     };
     result.latency_us = latency_us(execute);
     if (!on_gpu(queue.get_engine())) return;
-    const gpu::recorded_work recorded(queue, execute);
-    result.launches = recorded.launches();
-    result.replay_us = latency_us([&] { recorded.submit(); });
+    const auto recorded = gpu::tools.record(queue, execute);
+    result.launches = recorded.launches;
+    result.replay_us = latency_us(recorded.submit);
 }
 
 /// Times the executions of one partition.

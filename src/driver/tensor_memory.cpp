@@ -29,7 +29,7 @@ void tensor_memory::poison() {
     if (auto *host = std::get_if<host_memory>(&memory_))
         host->poison();
     else
-        gpu::fill_blocking(
+        gpu::tools.fill_blocking(
                 std::get<tensor>(memory_).get_engine(), data(), 0xff, size_);
 }
 
@@ -44,7 +44,7 @@ int64_t available_memory(const engine &e) {
     // Tensors on a GPU are filled and looked at in host memory.
     if (e.get_kind() == engine::kind::gpu)
         return std::min(available_memory(),
-                static_cast<int64_t>(gpu::available_memory(e)));
+                static_cast<int64_t>(gpu::tools.available_memory(e)));
     return available_memory();
 }
 

@@ -34,9 +34,9 @@ public:
         }
         const engine device = std::get<tensor>(memory_).get_engine();
         const host_memory copy(bytes);
-        gpu::copy_blocking(device, copy.data(), data() + offset, bytes);
+        gpu::tools.copy_blocking(device, copy.data(), data() + offset, bytes);
         body(copy.data());
-        gpu::copy_blocking(device, data() + offset, copy.data(), bytes);
+        gpu::tools.copy_blocking(device, data() + offset, copy.data(), bytes);
     }
 
     /// Calls body(const std::byte *) with all of it; returns what it returns.
@@ -45,8 +45,8 @@ public:
         if (const auto *host = std::get_if<host_memory>(&memory_))
             return body(static_cast<const std::byte *>(host->data()));
         const host_memory copy(size_);
-        gpu::copy_blocking(std::get<tensor>(memory_).get_engine(), copy.data(),
-                data(), size_);
+        gpu::tools.copy_blocking(std::get<tensor>(memory_).get_engine(),
+                copy.data(), data(), size_);
         return body(static_cast<const std::byte *>(copy.data()));
     }
 

@@ -49,47 +49,7 @@ const device_code &code_of_device(size_t) {
     return none;
 }
 
-size_t available_memory(const engine &) {
-    refuse("memory of a GPU");
-}
-
-void fill_blocking(const engine &, void *, int, size_t) {
-    refuse("memory of a GPU");
-}
-
-void copy_blocking(const engine &, void *, const void *, size_t) {
-    refuse("memory of a GPU");
-}
-
-void copy_on(const stream &, void *, const void *, size_t) {
-    refuse("memory of a GPU");
-}
-
-void launch_nothing_on(const stream &) {
-    refuse("a kernel");
-}
-
-void pause_on(const stream &, size_t) {
-    refuse("times on a GPU");
-}
-
-struct recorded_work::state {};
-
-recorded_work::recorded_work(const stream &, const std::function<void()> &) {
-    refuse("a CUDA graph");
-}
-
-size_t recorded_work::launches() const {
-    refuse("a CUDA graph");
-}
-
-void recorded_work::submit() const {
-    refuse("a CUDA graph");
-}
-
-double compute_on(const stream &, compute_loop, int64_t) {
-    refuse("arithmetic on a GPU");
-}
+constinit const tool_functions tools {};
 
 } // namespace gpu
 

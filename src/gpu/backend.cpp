@@ -19,25 +19,16 @@ using detail::text;
 
 namespace {
 
-size_t usable_devices() noexcept {
-    return static_cast<size_t>(device_count());
-}
-
-std::string unavailable_reason() {
-    if (device_count() != 0) return {};
-    return text("no GPU can be used: ", no_device_reason());
-}
-
 void check_index(size_t index) {
-    if (usable_devices() == 0)
+    if (device_count() == 0)
         throw error(status::unimplemented,
-                text("engine: gpu index ", index, ": ", unavailable_reason()));
-    if (index >= usable_devices())
+                text("engine: gpu index ", index, ": ", no_device_reason()));
+    if (index >= device_count())
         throw error(status::invalid_arguments,
                 text("engine: gpu index ", index, "; there ",
-                        usable_devices() == 1
+                        device_count() == 1
                                 ? "is 1 GPU"
-                                : text("are ", usable_devices(), " GPUs"),
+                                : text("are ", device_count(), " GPUs"),
                         ", counted from 0"));
 }
 
@@ -51,7 +42,8 @@ void check_device(size_t index) {
 }
 
 /// Refuses a CUDA stream of another device.
-void check_device_of(cudaStream_t native, int device) {
+void check_device_of(
+        [[maybe_unused]] cudaStream_t native, [[maybe_unused]] int device) {
 #if CUDART_VERSION >= 12080
     // A null stream is the legacy default stream of whichever device is
     // current, which execute makes the engine's.
@@ -68,9 +60,6 @@ void check_device_of(cudaStream_t native, int device) {
         throw error(status::invalid_arguments,
                 text("the CUDA stream is of GPU ", found,
                         "; the engine is GPU ", device));
-#else
-    static_cast<void>(native);
-    static_cast<void>(device);
 #endif
 }
 
@@ -127,7 +116,7 @@ constexpr detail::fusing_row<convolution_problem> fusing_convolutions[]
 } // namespace
 
 constinit const detail::backend backend {engine::kind::gpu, "gpu", false,
-        usable_devices, unavailable_reason, make_engine, make_stream,
+        device_count, no_device_reason, make_engine, make_stream,
         run_on_native_stream, kernels, "cuDNN",
         [] { return text(cudnn::library_version()); }, rates, 0,
         fusing_interpolations, fusing_convolutions};
@@ -158,20 +147,12 @@ stream make_stream(const engine &aengine, cuda_stream native) {
 
 cuda_stream get_native(const stream &astream) {
     static_cast<void>(gpu::gpu_engine_of(astream.get_engine()));
-    return gpu::as_gpu(*access::impl(astream)).handle;
+    return gpu::as_gpu(*access::impl(astream)).native;
 }
 
 device_info get_device_info(size_t index) {
     gpu::check_index(index);
-    const auto &known = gpu::properties_of(static_cast<int>(index));
-    device_info info;
-    info.name = known.name;
-    info.memory_bytes = known.memory_bytes;
-    info.compute_capability_major = known.major;
-    info.compute_capability_minor = known.minor;
-    info.multiprocessors = known.multiprocessors;
-    info.l2_bytes = known.l2_bytes;
-    return info;
+    return gpu::properties_of(static_cast<int>(index)).info;
 }
 
 versions get_versions() noexcept {

@@ -13,7 +13,7 @@
 #include "gpu/device/dtype.cuh"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/copy.hpp"
-#include "gpu/runtime/kernel_plan.hpp"
+#include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu {
@@ -100,45 +100,30 @@ __global__ void __launch_bounds__(threads) strided_kernel(const Type *a,
     }
 }
 
-using launches = launched_plan::launches;
-
-/// By vectors where all tensors are at multiples of 16 bytes.
 template <elementwise_kind kind, typename Type>
-launches dense_launches(int64_t count) {
+launched_plan::launches launches_of(const strided_shape &shape, bool dense) {
     return [=](std::span<void *const> args, std::byte *,
                    const launch_stream &stream) {
+        const auto *const a = static_cast<const Type *>(args[0]);
+        const auto *const b = static_cast<const Type *>(args[1]);
+        auto *const out = static_cast<Type *>(args[2]);
+        if (!dense)
+            return launch("elementwise (strided)",
+                    shape.count < std::numeric_limits<int32_t>::max()
+                            ? strided_kernel<kind, Type, uint32_t>
+                            : strided_kernel<kind, Type, uint64_t>,
+                    blocks_for(shape.count, threads), threads, 0, stream, a, b,
+                    out, shape);
+        // By vectors where all tensors are at multiples of 16 bytes.
         constexpr int together = 16 / sizeof(Type);
         const bool aligned = std::ranges::all_of(
                 args, [](void *each) { return is_aligned(each, 16); });
         launch("elementwise",
                 aligned ? dense_kernel<kind, Type, together>
                         : dense_kernel<kind, Type, 1>,
-                ceil_div(count, 2 * threads * (aligned ? together : 1)),
-                threads, 0, stream, static_cast<const Type *>(args[0]),
-                static_cast<const Type *>(args[1]),
-                static_cast<Type *>(args[2]), count);
+                ceil_div(shape.count, 2 * threads * (aligned ? together : 1)),
+                threads, 0, stream, a, b, out, shape.count);
     };
-}
-
-template <elementwise_kind kind, typename Type>
-launches strided_launches(const strided_shape &shape) {
-    auto *const kernel = shape.count < std::numeric_limits<int32_t>::max()
-            ? strided_kernel<kind, Type, uint32_t>
-            : strided_kernel<kind, Type, uint64_t>;
-    return [=](std::span<void *const> args, std::byte *,
-                   const launch_stream &stream) {
-        launch("elementwise (strided)", kernel,
-                blocks_for(shape.count, threads), threads, 0, stream,
-                static_cast<const Type *>(args[0]),
-                static_cast<const Type *>(args[1]),
-                static_cast<Type *>(args[2]), shape);
-    };
-}
-
-template <elementwise_kind kind, typename Type>
-launches launches_of(const strided_shape &shape, bool dense) {
-    return dense ? dense_launches<kind, Type>(shape.count)
-                 : strided_launches<kind, Type>(shape);
 }
 
 } // namespace
@@ -158,16 +143,13 @@ plan_or_refusal make_elementwise(
                     write_zeros(fill, args[0], stream);
                 });
     }
-    strided_shape shape;
-    shape.rank = problem.rank;
-    for (int axis = 0; axis < problem.rank; ++axis) {
-        const auto i = static_cast<size_t>(axis);
-        shape.count *= problem.dims[i];
-        shape.dims[axis] = problem.dims[i];
-        shape.a_strides[axis] = problem.a_strides[i];
-        shape.b_strides[axis] = problem.b_strides[i];
-        shape.out_strides[axis] = problem.out_strides[i];
-    }
+    strided_shape shape {problem.rank};
+    std::ranges::copy(problem.dims, shape.dims);
+    std::ranges::copy(problem.a_strides, shape.a_strides);
+    std::ranges::copy(problem.b_strides, shape.b_strides);
+    std::ranges::copy(problem.out_strides, shape.out_strides);
+    for (int axis = 0; axis < problem.rank; ++axis)
+        shape.count *= shape.dims[axis];
     const bool dense = problem.rank == 1 && problem.out_strides[0] == 1
             && problem.a_strides[0] == 1 && problem.b_strides[0] == 1;
     return std::make_unique<launched_plan>(

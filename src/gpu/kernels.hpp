@@ -1,16 +1,68 @@
-// What the GPU's lists (kernels.cpp) are made of: the makers of all kernels.
+// What the GPU's lists (kernels.cpp) are made of: the functions that make kernels' plans.
 #pragma once
 
-#include "gpu/convolution/makers.hpp"
-#include "gpu/interpolation/makers.hpp"
-#include "gpu/runtime/maker.hpp"
+#include "kernel/fused_problem.hpp"
+#include "kernel/kernel.hpp"
 
 namespace gradnn::gpu {
+
+using detail::bias_problem;
+using detail::compile_options;
+using detail::convolution_problem;
+using detail::elementwise_problem;
+using detail::interpolation_problem;
+using detail::plan_or_refusal;
+
+template <typename Problem>
+using maker = plan_or_refusal(const Problem &, const compile_options &);
+using interpolation_maker = maker<interpolation_problem>;
+using convolution_maker = maker<convolution_problem>;
 
 maker<elementwise_problem> make_elementwise; // elementwise.cu
 namespace bias {
 maker<bias_problem> make;
 }
+
+namespace interpolation {
+interpolation_maker make_copy;
+interpolation_maker make_strided;
+} // namespace interpolation
+namespace resample {
+interpolation_maker make;
+maker<detail::fused_interpolation> make_fused;
+} // namespace resample
+
+namespace col2im {
+convolution_maker make;
+}
+namespace cudnn {
+convolution_maker make;
+maker<detail::fused_convolution> make_fused;
+} // namespace cudnn
+namespace depthwise {
+convolution_maker make;
+}
+namespace direct {
+convolution_maker make;
+}
+namespace few_channels {
+convolution_maker make;
+}
+namespace implicit_gemm {
+convolution_maker make_f64;
+convolution_maker make_tf32x3;
+convolution_maker make_wide_weights;
+} // namespace implicit_gemm
+namespace narrow_groups {
+convolution_maker make;
+}
+namespace pointwise {
+convolution_maker make;
+}
+namespace sliding {
+convolution_maker make;
+maker<detail::fused_convolution> make_fused;
+} // namespace sliding
 
 /// Whether the kernel that takes a convolution of data writes its output to a
 /// copy, channels last, that it would not need if the caller's tensor were so

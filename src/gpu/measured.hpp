@@ -10,16 +10,15 @@
 
 namespace gradnn::gpu {
 
-template <typename Problem>
-using rule = std::string(const Problem &, const compile_options &);
+using rule = std::string(const convolution_problem &, const compile_options &);
 
-rule<convolution_problem> col2im_yields;
-rule<convolution_problem> narrow_groups_yields;
-rule<convolution_problem> pointwise_yields;
-rule<convolution_problem> f64_yields;
-rule<convolution_problem> wide_weights_yields;
-rule<convolution_problem> cudnn_yields;
-rule<convolution_problem> direct_yields;
+rule col2im_yields;
+rule narrow_groups_yields;
+rule pointwise_yields;
+rule f64_yields;
+rule wide_weights_yields;
+rule cudnn_yields;
+rule direct_yields;
 
 inline std::string reason_if(bool yields, const char *reason) {
     return yields ? reason : std::string();

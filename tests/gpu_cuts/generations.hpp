@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "fake_cuda/fat_binary.hpp"
-#include "gpu/jit/compiler.hpp"
+#include "gpu/jit/load.hpp"
 #include "gpu_cuts/h100.hpp"
 
 namespace gradnn::test {

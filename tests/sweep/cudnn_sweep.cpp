@@ -72,7 +72,7 @@ pid_t in_child(const Work &work) {
 
 int find_gpu() {
     if (gpu::device_count() == 0) {
-        print("cudnn_sweep: skipped, no GPU: " + gpu::no_device_reason());
+        print("cudnn_sweep: skipped: " + gpu::no_device_reason());
         return skipped;
     }
     if (gpu::cudnn::library_version() == 0) {
@@ -80,7 +80,8 @@ int find_gpu() {
                 + gpu::cudnn::missing_reason());
         return skipped;
     }
-    print(gpu::properties_of(0).name + ", cuDNN " + gpu::cudnn::version_text());
+    print(gpu::properties_of(0).info.name + ", cuDNN "
+            + gpu::cudnn::version_text());
     return 0;
 }
 

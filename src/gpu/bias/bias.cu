@@ -7,7 +7,7 @@
 #include "gpu/bias/cut.hpp"
 #include "gpu/device/dtype.cuh"
 #include "gpu/kernels.hpp"
-#include "gpu/runtime/kernel_plan.hpp"
+#include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/with_type.hpp"
 
 namespace gradnn::gpu::bias {

@@ -3,8 +3,8 @@
 
 #include <initializer_list>
 
-#include "gpu/convolution/makers.hpp"
 #include "gpu/device/rounding.hpp"
+#include "gpu/kernels.hpp"
 
 namespace gradnn::gpu {
 

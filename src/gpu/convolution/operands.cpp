@@ -10,7 +10,6 @@
 #include "gpu/runtime/copy_shape.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/engine.hpp"
-#include "gpu/runtime/kernel_plan.hpp"
 #include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu {
@@ -105,7 +104,8 @@ detail::tensor_view dense_channels_last(detail::tensor_view tensor) {
 size_t convolution_workspace_limit(const detail::compile_options &options) {
     if (options.convolution_workspace_limit)
         return *options.convolution_workspace_limit;
-    return properties_of(static_cast<int>(options.device)).memory_bytes / 4;
+    return properties_of(static_cast<int>(options.device)).info.memory_bytes
+            / 4;
 }
 
 std::unique_ptr<detail::plan> plan_of(
@@ -196,7 +196,7 @@ operand_data staged_convolution::bring(std::span<void *const> args,
             next += round_up(operand_of(index).bytes, staged_alignment);
         }
     }
-    const launch_stream native(stream);
+    const launch_stream &native = as_gpu(stream);
     for (size_t index = 0; index < count; ++index) {
         if (index == work_.output || data[index] == args[index]
                 || (index < brought_.size() && brought_[index]))

@@ -50,29 +50,22 @@ __device__ __forceinline__ void copy_async_past_l1(
     copy_async_past_l1_if(true, shared, global);
 }
 
-/// The same: the first `bytes` of them are copied, the rest become zeros.
-__device__ __forceinline__ void copy_async_up_to_16(
-        void *shared, const void *global, int bytes) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                         address_in_shared(shared)),
-                 "l"(global), "r"(bytes)
-                 : "memory");
-}
-
 /// 4, 8 or 16 bytes, the latter past the L1 cache, or zeros where they are not
 /// `wanted`.
 template <int bytes>
 __device__ __forceinline__ void copy_async_or_zero(
         bool wanted, void *shared, const void *global) {
     static_assert(bytes == 4 || bytes == 8 || bytes == 16);
-    if constexpr (bytes == 16) {
-        copy_async_up_to_16(shared, global, wanted ? 16 : 0);
-    } else {
+    if constexpr (bytes == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                             address_in_shared(shared)),
+                     "l"(global), "r"(wanted ? bytes : 0)
+                     : "memory");
+    else
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(
                              address_in_shared(shared)),
                      "l"(global), "n"(bytes), "r"(wanted ? bytes : 0)
                      : "memory");
-    }
 }
 
 /// What was submitted since the last call is one group.

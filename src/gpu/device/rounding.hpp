@@ -1,35 +1,26 @@
 // Whole numbers divided and rounded, on the host and on the device.
 #pragma once
 
-#include <type_traits>
-
-#ifdef __CUDACC__
-#define GRADNN_HOST_DEVICE __host__ __device__
-#else
-#define GRADNN_HOST_DEVICE
-#endif
+#include <cuda_runtime_api.h>
 
 namespace gradnn::gpu {
 
 /// a / b, rounded up; neither is negative.
 template <typename A, typename B>
-GRADNN_HOST_DEVICE constexpr std::common_type_t<A, B> ceil_div(A a, B b) {
+__host__ __device__ constexpr auto ceil_div(A a, B b) {
     return (a + b - 1) / b;
 }
 
 /// a / b, rounded down; b is positive.
 template <typename A, typename B>
-GRADNN_HOST_DEVICE constexpr std::common_type_t<A, B> floor_div(A a, B b) {
+__host__ __device__ constexpr auto floor_div(A a, B b) {
     return a >= 0 ? a / b : -((b - 1 - a) / b);
 }
 
 /// The multiple of `multiple` that is not below `value`.
 template <typename A, typename B>
-GRADNN_HOST_DEVICE constexpr std::common_type_t<A, B> round_up(
-        A value, B multiple) {
+__host__ __device__ constexpr auto round_up(A value, B multiple) {
     return ceil_div(value, multiple) * multiple;
 }
 
 } // namespace gradnn::gpu
-
-#undef GRADNN_HOST_DEVICE

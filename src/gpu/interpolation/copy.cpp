@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <memory>
 
-#include "gpu/interpolation/makers.hpp"
+#include "gpu/kernels.hpp"
 #include "gpu/runtime/copy.hpp"
-#include "gpu/runtime/kernel_plan.hpp"
+#include "gpu/runtime/launch.hpp"
 #include "kernel/axis_map.hpp"
 
 namespace gradnn::gpu::interpolation {

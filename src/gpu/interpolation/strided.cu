@@ -3,9 +3,9 @@
 #include <memory>
 #include <vector>
 
-#include "gpu/interpolation/makers.hpp"
 #include "gpu/interpolation/strided.cuh"
-#include "gpu/runtime/kernel_plan.hpp"
+#include "gpu/kernels.hpp"
+#include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/with_type.hpp"
 #include "kernel/axis_map.hpp"
 

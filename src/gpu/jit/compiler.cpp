@@ -1,22 +1,19 @@
-#include "gpu/jit/compiler.hpp"
-
 #include <algorithm>
-#include <array>
-#include <filesystem>
 
 #include <cuda_runtime_api.h>
+#include <link.h>
 #include <nvrtc.h>
 
 #include <gradnn/status.hpp>
 
 #include "base/text.hpp"
 #include "gpu/backend.hpp"
+#include "gpu/jit/load.hpp"
 #include "gpu/runtime/shared_library.hpp"
 
 namespace gradnn::gpu {
 
 using detail::text;
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -35,46 +32,6 @@ struct nvrtc_library : kernel_compiler {
 
 /// A function of NVRTC's header.
 #define NVRTC(library, name) find_function<decltype(name)>(library, #name)
-
-/// The files to be tried, in this order: what GRADNN_NVRTC names, and no other; what the
-/// process has loaded; what lies beside the CUDA libraries that it has loaded, as in the
-/// wheels of PyTorch and JAX; what the loader finds; the toolkit that gradnn was built with.
-/// Versions 12 and 13, that of gradnn's CUDA runtime first.
-std::vector<std::string> candidates() {
-    const std::array majors {runtime_major, runtime_major == 13 ? 12 : 13};
-    std::vector<std::string> paths;
-    for (const int major : majors)
-        if (const auto wanted = library_of_environment(variable, soname(major));
-                !wanted.empty())
-            paths.push_back(wanted);
-    if (!paths.empty()) return paths;
-    const auto loaded = loaded_libraries();
-    const auto begins = [](const fs::path &file, std::string_view with) {
-        return file.filename().string().starts_with(with);
-    };
-    for (const int major : majors)
-        for (const fs::path &file : loaded)
-            if (begins(file, soname(major))) paths.push_back(file);
-    // CUDA 12's wheels have a folder for each library, those of 13 one for all.
-    for (const fs::path &file : loaded) {
-        if (!begins(file, "libcudart.so") && !begins(file, "libcudnn.so")
-                && !begins(file, "libcublas.so"))
-            continue;
-        for (const int major : majors)
-            for (const char *place :
-                    {"", "../../cuda_nvrtc/lib", "../../cu13/lib"}) {
-                const fs::path beside
-                        = file.parent_path() / place / soname(major);
-                std::error_code ignored;
-                if (fs::exists(beside, ignored)) paths.push_back(beside);
-            }
-    }
-    for (const int major : majors)
-        paths.push_back(soname(major));
-    for (const int major : majors)
-        paths.push_back(text(GRADNN_CUDA_LIBRARY_DIR, "/", soname(major)));
-    return paths;
-}
 
 /// Why the library is not taken; empty where it is. All that is called here and below is
 /// in NVRTC 11.2 and later.
@@ -99,7 +56,9 @@ std::string try_library(const std::string &path, nvrtc_library &found) {
     }
     found.library = library;
     found.version = text(major, '.', minor);
-    found.path = file_of(reinterpret_cast<const void *>(version));
+    link_map *loaded = nullptr;
+    if (dlinfo(library, RTLD_DI_LINKMAP, &loaded) == 0)
+        found.path = loaded->l_name;
     int count = 0;
     NVRTC(library, nvrtcGetNumSupportedArchs)(&count);
     found.known.resize(static_cast<size_t>(count));
@@ -110,7 +69,10 @@ std::string try_library(const std::string &path, nvrtc_library &found) {
 nvrtc_library find_nvrtc() {
     nvrtc_library found;
     std::string reasons;
-    for (const std::string &path : candidates()) {
+    // Versions 12 and 13, that of gradnn's CUDA runtime first.
+    for (const std::string &path : library_candidates(variable, "cuda_nvrtc",
+                 {soname(runtime_major),
+                         soname(runtime_major == 13 ? 12 : 13)})) {
         const std::string reason = try_library(path, found);
         if (reason.empty()) return found;
         if (reasons.find(reason) == std::string::npos)
@@ -129,33 +91,15 @@ const nvrtc_library &nvrtc() {
     return *found;
 }
 
-/// NVRTC has no headers of its own: what device code may ask of the standard library,
+/// NVRTC has no headers of its own: what device code asks of the standard library,
 /// with the types that g++ has on 64-bit Linux.
 constexpr jit::source_file cstdint {"cstdint", R"(#pragma once
-typedef signed char int8_t;
-typedef short int16_t;
-typedef int int32_t;
 typedef long int64_t;
-typedef unsigned char uint8_t;
 typedef unsigned short uint16_t;
 typedef unsigned uint32_t;
 typedef unsigned long uint64_t;
 typedef unsigned long uintptr_t;
 )"};
-
-/// What NVRTC has of a program: its "ProgramLog", "CUBIN" or "PTX".
-std::string text_of_program(nvrtcProgram program, const std::string &what) {
-    const std::string name = "nvrtcGet" + what;
-    const auto size = find_function<decltype(nvrtcGetPTXSize)>(
-            nvrtc().library, (name + "Size").c_str());
-    const auto get = find_function<decltype(nvrtcGetPTX)>(
-            nvrtc().library, name.c_str());
-    size_t bytes = 0;
-    size(program, &bytes);
-    std::string result(bytes, '\0');
-    get(program, result.data());
-    return result;
-}
 
 } // namespace
 
@@ -178,7 +122,7 @@ std::vector<std::string> jit::compilation::options() const {
             "--fmad=false",
             // Headers that the host shares need not say __device__.
             "--device-as-default-execution-space"};
-    if (with_lines) all.emplace_back("--generate-line-info");
+    if (!dumped_to.empty()) all.emplace_back("--generate-line-info");
     return all;
 }
 
@@ -219,13 +163,22 @@ std::string jit::compilation::code() const {
     if (result == NVRTC_SUCCESS)
         result = NVRTC(library, nvrtcCompileProgram)(
                 program, static_cast<int>(given.size()), given.data());
-    const bool failed = result != NVRTC_SUCCESS;
-    const std::string made = text_of_program(program,
-            failed                       ? "ProgramLog"
-                    : made_for[0] == 's' ? "CUBIN"
-                                         : "PTX");
+    std::string made;
+    const auto take = [&](auto *size_of, auto *read) {
+        size_t bytes = 0;
+        size_of(program, &bytes);
+        made.resize(bytes);
+        read(program, made.data());
+    };
+    if (result != NVRTC_SUCCESS)
+        take(NVRTC(library, nvrtcGetProgramLogSize),
+                NVRTC(library, nvrtcGetProgramLog));
+    else if (made_for.starts_with("sm"))
+        take(NVRTC(library, nvrtcGetCUBINSize), NVRTC(library, nvrtcGetCUBIN));
+    else
+        take(NVRTC(library, nvrtcGetPTXSize), NVRTC(library, nvrtcGetPTX));
     NVRTC(library, nvrtcDestroyProgram)(&program);
-    if (failed)
+    if (result != NVRTC_SUCCESS)
         throw error(status::unimplemented,
                 text("NVRTC ", nvrtc().version, " does not compile ", source,
                         " for ", made_for, ": ",

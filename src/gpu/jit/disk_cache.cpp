@@ -31,15 +31,8 @@ constexpr const char *suffix = ".kernel";
 void complain(const std::string &what) {
     static std::mutex mutex;
     static auto *const said = new std::set<std::string>;
-    {
-        const std::lock_guard lock(mutex);
-        if (!said->insert(what).second) return;
-    }
-    if (detail::log_level() < detail::log_events) return;
-    detail::log_line line;
-    line.event = "kernel:cache";
-    line.note = what;
-    detail::write_log(line);
+    if (const std::lock_guard lock(mutex); !said->insert(what).second) return;
+    detail::log_event({.event = "kernel:cache", .note = what});
 }
 
 /// A folder or file that is there and that nobody else can have written: machine code of
@@ -49,14 +42,13 @@ struct trusted {
     trusted(const std::string &path, int flags, bool needed = false)
         : number(::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags)) {
         if (number < 0 && errno == ENOENT && !needed) return;
-        std::string reason;
-        if (number < 0 || ::fstat(number, &facts) != 0)
-            reason = std::strerror(errno);
-        else if (facts.st_uid != ::geteuid())
-            reason = "it belongs to another user";
-        else if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-            reason = "it may be written by other users";
-        is_used = reason.empty();
+        const char *const reason = number < 0 || ::fstat(number, &facts) != 0
+                ? std::strerror(errno)
+                : facts.st_uid != ::geteuid() ? "it belongs to another user"
+                : (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0
+                ? "it may be written by other users"
+                : nullptr;
+        is_used = reason == nullptr;
         if (!is_used) complain(text(path, " is not used: ", reason));
     }
     trusted(const trusted &) = delete;
@@ -70,17 +62,12 @@ struct trusted {
     struct stat facts {};
 };
 
-bool is_trusted_folder(const std::string &folder, bool needed) {
-    return trusted(folder, O_DIRECTORY, needed).is_used;
-}
-
 std::string path_of(const std::string &folder, const std::string &key) {
     return text(folder, '/', digest_of(key), suffix);
 }
 
 std::string contents_of(const std::string &key, const std::string &code) {
-    return text("gradnn kernel 1\n", key.size(), ' ', code.size(), ' ',
-            digest_of(key + code), '\n', key, code);
+    return text("gradnn kernel 2\n", digest_of(key + code), '\n', key, code);
 }
 
 /// Deletes what was used least recently, temporary files of processes that ended early
@@ -117,7 +104,7 @@ std::string digest_of(std::string_view of) {
 
 std::optional<std::string> read_cached(
         const std::string &folder, const std::string &key) {
-    if (folder.empty() || !is_trusted_folder(folder, false))
+    if (folder.empty() || !trusted(folder, O_DIRECTORY).is_used)
         return std::nullopt;
     const std::string path = path_of(folder, key);
     const trusted file(path, O_NOFOLLOW);
@@ -126,8 +113,7 @@ std::optional<std::string> read_cached(
     const ssize_t bytes = ::read(file.number, contents.data(), contents.size());
     contents.resize(static_cast<size_t>(std::max<ssize_t>(bytes, 0)));
     // The whole file follows from key and code.
-    const size_t line = contents.find('\n', contents.find('\n') + 1);
-    const size_t begin = line + 1 + key.size();
+    const size_t begin = contents_of(key, {}).size();
     std::string code = contents.substr(std::min(begin, contents.size()));
     if (contents != contents_of(key, code)) {
         complain(
@@ -147,13 +133,13 @@ void write_cached(const std::string &folder, const std::string &key,
         std::error_code failed;
         fs::create_directories(fs::path(folder).parent_path(), failed);
         static_cast<void>(::mkdir(folder.c_str(), 0700));
-        if (!is_trusted_folder(folder, true)) return;
+        if (!trusted(folder, O_DIRECTORY, true).is_used) return;
         const std::string contents = contents_of(key, code);
         detail::atomic_file file(path_of(folder, key), 0600);
         file.write(contents);
         file.commit();
         // By this process since a folder was last looked through: at first, much.
-        static std::atomic<int64_t> written = most_cached_bytes;
+        static std::atomic<int64_t> written = most_bytes;
         if ((written += static_cast<int64_t>(contents.size()))
                 > most_bytes / 16) {
             written = 0;

@@ -11,10 +11,6 @@ namespace gradnn::gpu::jit {
 /// Of a text, for names of files and keys: FNV-1a, 16 hexadecimal digits.
 std::string digest_of(std::string_view text);
 
-/// Bytes that a folder may hold before the files that were used least recently
-/// are deleted.
-constexpr int64_t most_cached_bytes = int64_t {256} << 20;
-
 /// What was kept under a key. Nothing where the folder or the file is not there,
 /// belongs to another user or may be written by one, or where the file is not
 /// what write_cached wrote: the log says so once.
@@ -23,8 +19,9 @@ std::optional<std::string> read_cached(
 
 /// Keeps code for a key, in a file that appears as a whole, and makes the folder
 /// where it is not there. What cannot be written is not kept: the log says so
-/// once.
+/// once. Where the folder holds more bytes than that, deletes the files that were used
+/// least recently.
 void write_cached(const std::string &folder, const std::string &key,
-        const std::string &code, int64_t most_bytes = most_cached_bytes);
+        const std::string &code, int64_t most_bytes = 256 << 20);
 
 } // namespace gradnn::gpu::jit

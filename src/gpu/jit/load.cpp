@@ -20,9 +20,11 @@ using detail::text;
 
 namespace {
 
+/// Has neither a kernel nor a refusal at first.
 struct known_kernel {
     std::mutex mutex; ///< held while it is compiled
-    kernel_or_refusal made; ///< neither at first
+    std::shared_ptr<const compiled_kernel> kernel;
+    std::string refusal;
 };
 
 /// By their keys, for the life of the process: a few tens of kilobytes each. Never
@@ -39,15 +41,9 @@ known_kernels &known() {
 
 /// All that the machine code follows from.
 std::string key_of(const compilation &what) {
-    static const std::string sources = [] {
-        std::string all;
-        for (const auto &[path, contents] : embedded_sources())
-            all += text(path, '\n', contents);
-        return digest_of(all);
-    }();
-    std::string key = text("source ", what.source, ' ', sources, "\nentry ",
-            what.entry, "\narchitecture ", what.architecture, "\nNVRTC ",
-            find_kernel_compiler().version);
+    std::string key = text("source ", what.source, ' ', digest_of_sources,
+            "\nentry ", what.entry, "\narchitecture ", what.architecture,
+            "\nNVRTC ", find_kernel_compiler().version);
     for (const std::string &option : what.options())
         key += ' ' + option;
     return text(key, "\nspecification\n", what.specification);
@@ -81,18 +77,12 @@ cudaFuncAttributes attributes_on_device(const void *function) {
     return attributes;
 }
 
-/// The folder that GRADNN_DUMP_KERNELS names; empty where it is not set.
-std::string dump_folder() {
-    const char *const folder = std::getenv("GRADNN_DUMP_KERNELS");
-    return folder != nullptr ? folder : "";
-}
-
 /// Writes sources, key and code of a kernel for people and tools.
 void dump(const compilation &what, const std::string &key,
         const std::string &code) {
     namespace fs = std::filesystem;
     const fs::path folder
-            = fs::path(dump_folder()) / text(what.entry, '_', digest_of(key));
+            = fs::path(what.dumped_to) / text(what.entry, '_', digest_of(key));
     const auto write = [&](std::string_view name, std::string_view contents) {
         const fs::path path = folder / name;
         fs::create_directories(path.parent_path());
@@ -100,9 +90,7 @@ void dump(const compilation &what, const std::string &key,
         file.exceptions(std::ios::failbit | std::ios::badbit);
         file << contents << std::flush;
     };
-    detail::log_line line;
-    line.event = "dump";
-    line.note = folder.string();
+    detail::log_line line {.event = "dump", .note = folder.string()};
     try {
         for (const auto &[path, contents] : embedded_sources())
             write(path, contents);
@@ -110,50 +98,36 @@ void dump(const compilation &what, const std::string &key,
         write("key.txt", key + '\n');
         write(code.starts_with("\177ELF") ? "kernel.cubin" : "kernel.ptx",
                 code);
-        if (detail::log_level() < detail::log_events) return;
+        return detail::log_event(line);
     } catch (const std::exception &failure) {
         line.event = "dump:failed";
         line.note += text(": ", failure.what());
+        detail::write_log(line);
     }
-    detail::write_log(line);
 }
 
 /// From the disk, or compiled. The device is current.
 compiled_kernel make(const compilation &what, const std::string &key,
         const std::string &folder) {
-    compiled_kernel made;
     auto code = read_cached(folder, key);
-    made.from_disk = code.has_value();
-    if (!code) {
+    const bool from_disk = code.has_value();
+    if (!from_disk) {
         code = what.code();
         write_cached(folder, key, *code);
     }
-    if (what.with_lines) dump(what, key, *code);
-    made.function = function_of(*code, what.entry);
-    const auto attributes = attributes_on_device(made.function);
-    made.registers = attributes.numRegs;
-    made.local_bytes = attributes.localSizeBytes;
-    made.static_shared_bytes = attributes.sharedSizeBytes;
-    return made;
+    if (!what.dumped_to.empty()) dump(what, key, *code);
+    const void *const function = function_of(*code, what.entry);
+    return {function, attributes_on_device(function), from_disk};
 }
 
-void log_outcome(const kernel_request &request,
-        const detail::compile_options &options,
-        const kernel_or_refusal &outcome, double milliseconds) {
-    if (detail::log_level() < detail::log_events) return;
-    detail::log_line line;
-    line.event = "kernel";
-    line.engine = text("gpu:", options.device);
-    line.milliseconds = detail::log_milliseconds(milliseconds);
-    line.note = text(request.source, ' ', request.entry, " {",
-            request.specification, "}: ", outcome.refusal);
-    if (const auto &kernel = outcome.kernel)
-        line.note += text(kernel->from_disk
-                        ? "from the disk"
-                        : "compiled by NVRTC " + find_kernel_compiler().version,
-                "; ", kernel->registers, " registers; ", kernel->local_bytes,
-                " bytes of local memory");
-    detail::write_log(line);
+/// For the log.
+std::string text_of(const known_kernel &made) {
+    if (!made.kernel) return made.refusal;
+    return text(made.kernel->from_disk
+                    ? "from the disk"
+                    : "compiled by NVRTC " + find_kernel_compiler().version,
+            "; ", made.kernel->attributes.numRegs, " registers; ",
+            made.kernel->attributes.localSizeBytes, " bytes of local memory");
 }
 
 } // namespace
@@ -164,24 +138,25 @@ void forget_kernels() {
     all.by_key.clear();
 }
 
-kernel_or_refusal load(
-        const kernel_request &request, const detail::compile_options &options) {
+std::string load(
+        kernel_launch &launch, const detail::compile_options &options) {
     if (const std::string &missing = find_kernel_compiler().missing;
             !missing.empty())
-        return {nullptr, missing};
+        return missing;
     const auto device = static_cast<int>(options.device);
-    const device_properties &properties = properties_of(device);
-    const compilation what {request, 10 * properties.major + properties.minor,
-            !dump_folder().empty()};
+    const cuda_interop::device_info &info = properties_of(device).info;
+    const char *const dumped_to = std::getenv("GRADNN_DUMP_KERNELS");
+    const compilation what {launch.request,
+            10 * info.compute_capability_major + info.compute_capability_minor,
+            dumped_to != nullptr ? dumped_to : ""};
     const std::string key = key_of(what);
 
     const allocation_guard current(device);
-    known_kernel &entry = [&]() -> known_kernel & {
+    known_kernel &made = [&]() -> known_kernel & {
         const std::lock_guard lock(known().mutex);
         return known().by_key[key];
     }();
-    const std::lock_guard lock(entry.mutex);
-    kernel_or_refusal &made = entry.made;
+    const std::lock_guard lock(made.mutex);
     if (made.kernel) {
         attributes_on_device(made.kernel->function);
     } else if (made.refusal.empty()) {
@@ -195,28 +170,32 @@ kernel_or_refusal load(
                 throw;
             made.refusal = failure.what();
         }
-        log_outcome(request, options, made, detail::milliseconds_since(start));
+        detail::log_event({.event = "kernel",
+                .engine = text("gpu:", options.device),
+                .milliseconds
+                = detail::log_milliseconds(detail::milliseconds_since(start)),
+                .note = text(what.source, ' ', what.entry, " {",
+                        what.specification, "}: ", text_of(made))});
     }
-    return made;
+    launch.kernel = made.kernel;
+    return made.refusal;
 }
 
 std::optional<size_t> load_without_spills(std::span<kernel_launch> from,
         const detail::compile_options &options, std::string &refusal) {
+    const auto spilled = [&](size_t number) {
+        return from[number].kernel->attributes.localSizeBytes;
+    };
     std::optional<size_t> best;
     for (size_t i = 0; i < from.size(); ++i) {
-        const kernel_or_refusal loaded = load(from[i].request, options);
-        if (!loaded.kernel) {
-            refusal = loaded.refusal;
-            break;
-        }
-        from[i].kernel = loaded.kernel;
-        const size_t spilled = loaded.kernel->local_bytes;
-        if (!best || spilled < from[*best].kernel->local_bytes) best = i;
-        if (spilled == 0) break;
+        refusal = load(from[i], options);
+        if (!refusal.empty()) break;
+        if (!best || spilled(i) < spilled(*best)) best = i;
+        if (spilled(i) == 0) break;
     }
     if (!best) return best;
     const kernel_launch &taken = from[*best];
-    if (taken.shared_bytes + taken.kernel->static_shared_bytes
+    if (taken.shared_bytes + taken.kernel->attributes.sharedSizeBytes
             > default_block_shared_bytes) {
         const allocation_guard guard(static_cast<int>(options.device));
         allow_shared_bytes(taken.kernel->function, taken.shared_bytes);

@@ -8,42 +8,63 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
-#include "gpu/jit/compiler.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "kernel/kernel.hpp"
 
 namespace gradnn::gpu::jit {
+
+/// Device code that the library carries as text, to be compiled at run time.
+struct source_file {
+    const char *path; ///< below src: "gpu/device/elements.cuh"
+    const char *text;
+};
+
+/// What gradnn_embed (cmake/embed.cmake) was given, and a digest of it. Generated.
+std::span<const source_file> embedded_sources();
+extern const char *const digest_of_sources;
+
+/// The header that a request's specification is given as.
+constexpr std::string_view specification_name = "specification.hpp";
+
+struct kernel_request {
+    /// An embedded source by its path below src
+    /// ("gpu/convolution/sliding/data.cuh"), or specification_name: the
+    /// specification is the whole program.
+    std::string_view source;
+    /// The text of the header "specification.hpp", which the source includes.
+    std::string specification;
+    /// The name of the __global__ function, which is extern "C".
+    const char *entry = nullptr;
+};
+
+/// What NVRTC is asked to compile, where find_kernel_compiler (gpu/backend.hpp) found it.
+struct compilation : kernel_request {
+    int architecture = 0; ///< 90 for compute capability 9.0
+    /// A folder that sources and code are written to, with line numbers, for debuggers
+    /// and profilers; or empty.
+    std::string dumped_to;
+    /// "sm_90", or "compute_90" where NVRTC does not know the architecture: the
+    /// newest one that it knows, as PTX, which the driver compiles. Empty where
+    /// it knows none that runs there.
+    std::string target() const;
+    std::vector<std::string> options() const;
+    /// A cubin, or PTX with its zero at the end. Thread-safe. Throws gradnn::error:
+    /// unimplemented, with what the compiler says, where it fails, and
+    /// invalid_arguments for a source that is not embedded.
+    std::string code() const;
+};
 
 /// Stays loaded for the life of the process.
 struct compiled_kernel {
     /// A cudaKernel_t. CUDA's functions take it where they take the address of
     /// a __global__ function, on every device of the architecture.
     const void *function = nullptr;
-    int registers = 0; ///< of a thread
-    size_t local_bytes = 0; ///< of a thread: what was spilled, and arrays
-    size_t static_shared_bytes = 0; ///< of a block
+    cudaFuncAttributes attributes {};
     bool from_disk = false; ///< else compiled by this process
 };
-
-struct kernel_or_refusal {
-    std::shared_ptr<const compiled_kernel> kernel;
-    std::string refusal; ///< why there is no kernel
-};
-
-/// The kernel for options.device. Refuses where there is no NVRTC, or it does not
-/// compile the source, for which all later requests are refused too. Throws
-/// gradnn::error out_of_memory where memory ran out, and invalid_arguments for a
-/// source that is not embedded. Does not ask options.specialise: that is for
-/// the maker of a plan, which may have another kernel. Threads that ask for the
-/// same kernel at once wait for one of them to compile it; other kernels are
-/// compiled beside it. Disturbs no capture of a stream.
-kernel_or_refusal load(
-        const kernel_request &request, const detail::compile_options &options);
-
-/// Forgets all kernels, failures too, as a new process would: for tests, which load none
-/// meanwhile.
-void forget_kernels();
 
 /// A kernel and its launch.
 struct kernel_launch {
@@ -64,9 +85,22 @@ struct kernel_launch {
     }
 };
 
+/// Loads the kernel for options.device. Returns why there is none, or an empty text.
+/// Refuses where there is no NVRTC, or it does not compile the source, for which all
+/// later requests are refused too. Throws gradnn::error out_of_memory where memory ran
+/// out, and invalid_arguments for a source that is not embedded. Does not ask
+/// options.specialise: that is for the maker of a plan, which may have another kernel.
+/// Threads that ask for the same kernel at once wait for one of them to compile it; other
+/// kernels are compiled beside it. Disturbs no capture of a stream.
+std::string load(kernel_launch &launch, const detail::compile_options &options);
+
 /// Loads one kernel after the other until one spills no registers. Returns the number of
 /// the one that spills least; nothing, and the reason in `refusal`, where the first is refused.
 std::optional<size_t> load_without_spills(std::span<kernel_launch>,
         const detail::compile_options &, std::string &refusal);
+
+/// Forgets all kernels, failures too, as a new process would: for tests, which load none
+/// meanwhile.
+void forget_kernels();
 
 } // namespace gradnn::gpu::jit

@@ -1,10 +1,11 @@
 // What specifications are made of on the host, and written as source text.
 #pragma once
 
-#include <concepts>
-#include <cstdio>
+#include <charconv>
+#include <iterator>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "base/text.hpp"
 #include "gpu/device/specification.hpp"
@@ -28,26 +29,21 @@ inline fused_op fused_op_of(detail::elementwise_kind kind) {
 inline std::string numbered(const char *type, auto value) {
     return detail::text(type, '(', static_cast<int>(value), ')');
 }
-inline std::string value_text(std::string value) {
-    return value;
-}
-inline std::string value_text(bool value) {
-    return value ? "true" : "false";
-}
-/// With all digits.
-inline std::string value_text(double value) {
-    char digits[40];
-    std::snprintf(digits, sizeof digits, "%.17g", value);
-    return digits;
-}
-std::string value_text(std::integral auto value) {
-    return std::to_string(value);
-}
-inline std::string value_text(element value) {
-    return numbered("element", value);
-}
-inline std::string value_text(fused_op value) {
-    return numbered("fused_op", value);
+/// Of a number all digits that it has, in every locale; what is a text already stays so.
+template <typename Value>
+std::string value_text(const Value &value) {
+    if constexpr (std::is_same_v<Value, element>) {
+        return numbered("element", value);
+    } else if constexpr (std::is_same_v<Value, fused_op>) {
+        return numbered("fused_op", value);
+    } else if constexpr (std::is_same_v<Value, bool>) {
+        return value ? "true" : "false";
+    } else if constexpr (std::is_arithmetic_v<Value>) {
+        char digits[40];
+        return {digits, std::to_chars(digits, std::end(digits), value).ptr};
+    } else {
+        return value;
+    }
 }
 template <typename Values>
 std::string list_of(const Values &values, size_t count) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
 #include <span>
 #include <utility>
@@ -179,8 +180,7 @@ shape zeros_in_place_of(shape copied) {
 
 alignments alignments_of(const void *src, const void *dst) {
     const auto of = [](const void *pointer) {
-        const auto address = reinterpret_cast<uintptr_t>(pointer) | 16;
-        return static_cast<int>(address & (~address + 1));
+        return 1 << std::countr_zero(reinterpret_cast<uintptr_t>(pointer) | 16);
     };
     return {of(src), of(dst)};
 }

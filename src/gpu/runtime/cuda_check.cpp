@@ -8,7 +8,7 @@ namespace gradnn::gpu {
 
 using detail::text;
 
-void fail(cudaError_t result, const std::string &call, size_t bytes) {
+void fail(cudaError_t result, const char *call, size_t bytes) {
     static_cast<void>(cudaGetLastError());
     std::string message = text(call, " failed: ", cudaGetErrorString(result),
             " (", cudaGetErrorName(result), ")");

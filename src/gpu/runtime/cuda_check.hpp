@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 
 #include <cuda_runtime_api.h>
 
@@ -14,8 +13,7 @@ namespace gradnn::gpu {
 /// last error, so that the failure does not show up again in the caller's next
 /// check; where the failure is one that CUDA does not forget, the message says
 /// so.
-[[noreturn]] void fail(
-        cudaError_t result, const std::string &call, size_t bytes = 0);
+[[noreturn]] void fail(cudaError_t result, const char *call, size_t bytes);
 
 /// Nothing for cudaSuccess, fail() otherwise. `call` is what was called:
 /// "cudaStreamSynchronize", or for a launch the kernel's name. `bytes`: that it allocates.

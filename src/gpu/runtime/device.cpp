@@ -1,7 +1,5 @@
 #include "gpu/runtime/device.hpp"
 
-#include <mutex>
-#include <optional>
 #include <utility>
 
 #include <gradnn/status.hpp>
@@ -36,29 +34,20 @@ capture_mode_guard::~capture_mode_guard() {
 
 namespace {
 
-struct count_answer {
+struct found_devices {
     int count = 0;
-    std::string reason;
+    cudaError_t result = cudaSuccess;
 };
 
-const count_answer &count_devices() {
-    static const count_answer answer = [] {
-        count_answer asked;
-        const cudaError_t result = cudaGetDeviceCount(&asked.count);
-        int driver = 0;
-        if (result != cudaSuccess) {
-            asked.count = 0;
-            asked.reason = cudaGetErrorString(result);
-            // CUDA calls a driver that is not there an old one.
-            if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0)
-                asked.reason = "no CUDA driver is installed";
-            static_cast<void>(cudaGetLastError());
-        } else if (asked.count == 0) {
-            asked.reason = "no CUDA-capable device is detected";
-        }
-        return asked;
+const found_devices &find_devices() {
+    static const found_devices found = [] {
+        found_devices asked;
+        asked.result = cudaGetDeviceCount(&asked.count);
+        if (asked.result == cudaSuccess) return asked;
+        static_cast<void>(cudaGetLastError());
+        return found_devices {0, asked.result};
     }();
-    return answer;
+    return found;
 }
 
 device_properties read_properties(int device) {
@@ -69,37 +58,39 @@ device_properties read_properties(int device) {
                     static_cast<int>(read.sharedMemPerMultiprocessor),
                     read.regsPerMultiprocessor,
                     read.maxThreadsPerMultiProcessor},
-            read.name, read.totalGlobalMem, read.major, read.minor,
-            static_cast<size_t>(read.l2CacheSize),
+            {read.name, read.totalGlobalMem, read.major, read.minor,
+                    read.multiProcessorCount,
+                    static_cast<size_t>(read.l2CacheSize)},
             read.memoryPoolsSupported != 0};
 }
 
 } // namespace
 
-int device_count() noexcept {
-    try {
-        return count_devices().count;
-    } catch (...) {
-        return 0;
-    }
+size_t device_count() noexcept {
+    return static_cast<size_t>(find_devices().count);
 }
 
 std::string no_device_reason() {
-    return count_devices().reason;
+    const auto &[count, result] = find_devices();
+    if (count > 0) return {};
+    const char *reason = result == cudaSuccess
+            ? "no CUDA-capable device is detected"
+            : cudaGetErrorString(result);
+    // CUDA calls a driver that is not there an old one.
+    int driver = 0;
+    if (result != cudaSuccess && cudaDriverGetVersion(&driver) == cudaSuccess
+            && driver == 0)
+        reason = "no CUDA driver is installed";
+    return text("no GPU can be used: ", reason);
 }
 
 const device_properties &properties_of(int device) {
-    static std::mutex mutex;
-    static std::vector<std::optional<device_properties>> known(
-            static_cast<size_t>(device_count()));
-    if (device < 0 || device >= device_count())
+    const auto index = static_cast<size_t>(device);
+    if (index >= device_count())
         throw error(status::invalid_arguments,
                 text("GPU ", device, " does not exist; there are ",
                         device_count()));
-    const std::lock_guard lock(mutex);
-    auto &entry = known[static_cast<size_t>(device)];
-    if (!entry) entry = read_properties(device);
-    return *entry;
+    return made_once<read_properties>(index);
 }
 
 cudaStream_t new_stream() {
@@ -116,26 +107,23 @@ thread_local const cuda_interop::device_allocator *current_allocator = nullptr;
 /// On which tables are written. Neither the default stream, which would wait for
 /// the caller's streams and break a capture that is under way on one of them, nor
 /// a new one each time: allocators keep memory by stream. Never destroyed.
+cudaStream_t make_stream_of_tables(int device) {
+    const allocation_guard current(device);
+    return new_stream();
+}
 cudaStream_t stream_of_tables(int device) {
-    static std::mutex mutex;
-    static std::vector<cudaStream_t> streams(
-            static_cast<size_t>(device_count()));
-    const std::lock_guard lock(mutex);
-    cudaStream_t &stream = streams[static_cast<size_t>(device)];
-    if (stream == nullptr) {
-        const allocation_guard current(device);
-        stream = new_stream();
-    }
-    return stream;
+    return made_once<make_stream_of_tables>(static_cast<size_t>(device));
 }
 
 } // namespace
 
-allocator_scope::allocator_scope(const cuda_interop::device_allocator &memory)
-    : previous_(std::exchange(current_allocator, &memory)) {}
-
-allocator_scope::~allocator_scope() {
-    current_allocator = previous_;
+void build_with(const cuda_interop::device_allocator &memory,
+        const std::function<void()> &build) {
+    const struct restore {
+        const cuda_interop::device_allocator *previous;
+        ~restore() { current_allocator = previous; }
+    } at_the_end {std::exchange(current_allocator, &memory)};
+    build();
 }
 
 void *allocate_device_memory(const cuda_interop::device_allocator &memory,
@@ -143,9 +131,8 @@ void *allocate_device_memory(const cuda_interop::device_allocator &memory,
     const allocation_guard current(device);
     void *pointer = nullptr;
     if (memory.allocate == nullptr) {
-        const cudaError_t result = cudaMalloc(&pointer, bytes);
-        if (result != cudaSuccess)
-            fail(result, text(what, " (cudaMalloc)"), bytes);
+        check(cudaMalloc(&pointer, bytes), text(what, " (cudaMalloc)").c_str(),
+                bytes);
         return pointer;
     }
     pointer = memory.allocate(bytes, device, stream, memory.context);

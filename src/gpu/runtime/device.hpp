@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -49,19 +52,27 @@ struct allocation_guard : device_guard, capture_mode_guard {
 };
 
 struct device_properties : gpu_facts {
-    std::string name;
-    size_t memory_bytes;
-    int major, minor; ///< of the compute capability
-    size_t l2_bytes;
+    cuda_interop::device_info info;
     bool memory_pools;
 };
 
 /// Devices that CUDA sees; 0 without a driver or a GPU. Never throws. Asked
 /// once.
-int device_count() noexcept;
+size_t device_count() noexcept;
 
-/// Why device_count() is 0: CUDA's own message.
+/// Why device_count() is 0, with CUDA's own message; empty where it is not.
 std::string no_device_reason();
+
+/// What `make` gives for a device, asked once for each and kept.
+template <auto make>
+const auto &made_once(size_t device) {
+    static std::mutex mutex;
+    static std::vector<std::optional<decltype(make(0))>> made(device_count());
+    const std::lock_guard lock(mutex);
+    auto &entry = made.at(device);
+    if (!entry) entry = make(static_cast<int>(device));
+    return *entry;
+}
 
 /// Read once for each device and kept. Throws invalid_arguments for an index
 /// out of range.
@@ -85,20 +96,11 @@ void *allocate_for_all_streams(const cuda_interop::device_allocator &,
 void free_of_all_streams(const cuda_interop::device_allocator &, int device,
         void *pointer, cudaStream_t stream) noexcept;
 
-/// Until the end of the scope, device_buffers that the calling thread makes come
-/// from an allocator: those of the plans that compile builds. A state of the
-/// thread's, so that what makes plans need not hand it down to every table.
-class allocator_scope {
-public:
-    /// Null functions stand for cudaMalloc and cudaFree.
-    explicit allocator_scope(const cuda_interop::device_allocator &memory);
-    allocator_scope(const allocator_scope &) = delete;
-    allocator_scope &operator=(const allocator_scope &) = delete;
-    ~allocator_scope();
-
-private:
-    const cuda_interop::device_allocator *previous_;
-};
+/// Calls `build`, which makes plans. device_buffers that it makes on the calling thread
+/// come from the allocator, of which null functions stand for cudaMalloc and cudaFree:
+/// what makes plans need not hand it down to every table.
+void build_with(const cuda_interop::device_allocator &memory,
+        const std::function<void()> &build);
 
 /// Frees the memory of a device_buffer.
 struct buffer_owner {
@@ -114,7 +116,7 @@ struct buffer_owner {
 };
 
 /// Device memory that a plan fills at compile (tables) and kernels read; of the
-/// allocator of the scope that it is made in. Freed with the object, after every
+/// allocator of the build_with that it is made in. Freed with the object, after every
 /// kernel that may still read it.
 class device_buffer {
 public:

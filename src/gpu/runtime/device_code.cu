@@ -1,6 +1,3 @@
-#include <mutex>
-#include <vector>
-
 #include "base/text.hpp"
 #include "gpu/backend.hpp"
 #include "gpu/runtime/cuda_check.hpp"
@@ -17,7 +14,7 @@ std::string capability(int number) {
 }
 
 device_code ask(int device) {
-    const device_properties &properties = properties_of(device);
+    const cuda_interop::device_info &info = properties_of(device).info;
     const allocation_guard current(device); // attributes load the kernel
     cudaFuncAttributes found {};
     const cudaError_t result = cudaFuncGetAttributes(&found, probe_kernel);
@@ -32,8 +29,9 @@ device_code ask(int device) {
         check(result, "cudaFuncGetAttributes");
     static_cast<void>(cudaGetLastError());
     return {0,
-            detail::text("none: ", properties.name, " has compute capability ",
-                    properties.major, '.', properties.minor,
+            detail::text("none: ", info.name, " has compute capability ",
+                    info.compute_capability_major, '.',
+                    info.compute_capability_minor,
                     ", and this build of gradnn holds ", code_of_library,
                     " (CMAKE_CUDA_ARCHITECTURES); CUDA says: ",
                     cudaGetErrorString(result))};
@@ -44,12 +42,7 @@ device_code ask(int device) {
 const char *const code_of_library = GRADNN_CUDA_CODE;
 
 const device_code &code_of_device(size_t index) {
-    static std::mutex mutex;
-    static std::vector<device_code> known(static_cast<size_t>(device_count()));
-    const std::lock_guard lock(mutex);
-    device_code &entry = known.at(index);
-    if (entry.text.empty()) entry = ask(static_cast<int>(index));
-    return entry;
+    return made_once<ask>(index);
 }
 
 bool can_start_early(int device) {

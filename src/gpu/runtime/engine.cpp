@@ -24,8 +24,7 @@ gpu_engine::~gpu_engine() {
 }
 
 void gpu_engine::while_compiling(const std::function<void()> &build) const {
-    const allocator_scope memory_of_tables(device_memory);
-    build();
+    build_with(device_memory, build);
 }
 
 void gpu_engine::check_allocatable(detail::stream_impl &stream) const {
@@ -33,7 +32,7 @@ void gpu_engine::check_allocatable(detail::stream_impl &stream) const {
 }
 
 void *gpu_engine::allocate(size_t bytes, detail::stream_impl &stream) const {
-    cudaStream_t queue = as_gpu(stream).handle;
+    cudaStream_t queue = as_gpu(stream).native;
     if (device_memory.allocate != nullptr
             || !properties_of(device).memory_pools)
         return allocate_device_memory(
@@ -55,9 +54,9 @@ void gpu_engine::deallocate(void *pointer, detail::stream_impl &stream) const {
         const allocation_guard current(device);
         if (device_memory.deallocate != nullptr)
             device_memory.deallocate(
-                    pointer, device, queue.handle, device_memory.context);
+                    pointer, device, queue.native, device_memory.context);
         else if (properties_of(device).memory_pools && !queue.is_capturing())
-            ignore(cudaFreeAsync(pointer, queue.handle));
+            ignore(cudaFreeAsync(pointer, queue.native));
         else
             ignore(cudaFree(pointer));
     } catch (...) {
@@ -96,23 +95,26 @@ std::string gpu_engine::check_pointer(const void *pointer) const {
 
 namespace {
 
-cudaStream_t new_stream_of(int device) {
-    const device_guard current(device);
-    return new_stream();
+launch_stream stream_of(int device, std::optional<cudaStream_t> callers) {
+    if (!callers) {
+        const device_guard current(device);
+        callers = new_stream();
+    }
+    return {*callers, device, can_start_early(device)};
 }
 
 /// By CUDA events around the steps.
 struct event_clock final : detail::step_clock {
-    event_clock(int adevice, cudaStream_t astream, size_t count)
-        : device(adevice), stream(astream), events(count) {}
+    event_clock(const launch_stream &of, size_t count)
+        : stream(of), events(count) {}
 
     void mark() override {
-        const device_guard current(device);
+        const device_guard current(stream.device);
         events[marks++].record(stream);
     }
 
     std::vector<double> milliseconds() override {
-        const allocation_guard current(device);
+        const allocation_guard current(stream.device);
         std::vector<double> times;
         for (size_t index = 1; index < marks; ++index)
             times.push_back(static_cast<double>(
@@ -120,8 +122,7 @@ struct event_clock final : detail::step_clock {
         return times;
     }
 
-    const int device;
-    const cudaStream_t stream;
+    const launch_stream stream;
     std::vector<timed_event> events;
     size_t marks = 0;
 };
@@ -131,10 +132,8 @@ struct event_clock final : detail::step_clock {
 gpu_stream::gpu_stream(std::shared_ptr<const detail::engine_impl> aengine,
         std::optional<cudaStream_t> callers)
     : stream_impl(std::move(aengine)),
-      device(static_cast<int>(engine->index)),
-      handle(callers ? *callers : new_stream_of(device)),
-      owned(!callers),
-      early_starts(can_start_early(device)) {}
+      launch_stream(stream_of(static_cast<int>(engine->index), callers)),
+      owned(!callers) {}
 
 gpu_stream::~gpu_stream() {
     captured = false;
@@ -145,7 +144,7 @@ gpu_stream::~gpu_stream() {
     if (!owned) return;
     try {
         const device_guard current(device);
-        ignore(cudaStreamDestroy(handle));
+        ignore(cudaStreamDestroy(native));
     } catch (...) {
         // As in deallocate.
     }
@@ -154,19 +153,19 @@ gpu_stream::~gpu_stream() {
 void gpu_stream::wait() {
     const device_guard current(device);
     refuse_in_capture("wait");
-    check(cudaStreamSynchronize(handle), "cudaStreamSynchronize");
+    check(cudaStreamSynchronize(native), "cudaStreamSynchronize");
 }
 
 bool gpu_stream::is_capturing() const {
     cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
-    check(cudaStreamIsCapturing(handle, &state), "cudaStreamIsCapturing");
+    check(cudaStreamIsCapturing(native, &state), "cudaStreamIsCapturing");
     return state != cudaStreamCaptureStatusNone;
 }
 
 std::unique_ptr<detail::step_clock> gpu_stream::make_step_clock(size_t steps) {
     if (is_capturing()) return nullptr;
     const device_guard current(device);
-    return std::make_unique<event_clock>(device, handle, steps + 1);
+    return std::make_unique<event_clock>(*this, steps + 1);
 }
 
 std::byte *gpu_stream::spare(size_t bytes) {

@@ -35,8 +35,17 @@ struct gpu_engine final : detail::engine_impl {
     const cuda_interop::device_allocator device_memory;
 };
 
+/// Where kernels are launched.
+struct launch_stream {
+    const cudaStream_t native;
+    const int device;
+    const bool early_starts; ///< can_start_early of the device
+
+    operator cudaStream_t() const { return native; }
+};
+
 /// A CUDA stream of the caller's, or one of its own.
-struct gpu_stream final : detail::stream_impl {
+struct gpu_stream final : detail::stream_impl, launch_stream {
     /// The caller's, which must outlive this object, or a new non-blocking one.
     explicit gpu_stream(std::shared_ptr<const detail::engine_impl> engine,
             std::optional<cudaStream_t> callers = std::nullopt);
@@ -55,10 +64,7 @@ struct gpu_stream final : detail::stream_impl {
     /// Throws where the stream is being captured: `what` cannot be done then.
     void refuse_in_capture(const char *what) const;
 
-    const int device;
-    const cudaStream_t handle;
     const bool owned;
-    const bool early_starts; ///< can_start_early of the device
 
     /// A CUDA graph may hold the address of the workspace from now on.
     bool captured = false;

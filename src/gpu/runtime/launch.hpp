@@ -1,10 +1,13 @@
-// Launching kernels on a gradnn stream.
+// Launching kernels on a gradnn stream, and plans of launches.
 #pragma once
 
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
 #include <utility>
 
 #include <cuda_runtime.h>
@@ -13,21 +16,9 @@
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/engine.hpp"
+#include "kernel/kernel.hpp"
 
 namespace gradnn::gpu {
-
-/// Where kernels are launched.
-struct launch_stream {
-    cudaStream_t native;
-    int device;
-    bool early_starts; ///< can_start_early of the device
-
-    explicit launch_stream(detail::stream_impl &stream)
-        : native(as_gpu(stream).handle),
-          device(as_gpu(stream).device),
-          early_starts(as_gpu(stream).early_starts) {}
-    operator cudaStream_t() const { return native; }
-};
 
 /// Stands at the head of every plan's execute: makes the stream's device the
 /// current one until the end of the scope, notes whether the stream is captured, and has
@@ -35,16 +26,15 @@ struct launch_stream {
 class launch_scope {
 public:
     explicit launch_scope(detail::stream_impl &stream)
-        : stream_(stream), current_(stream_.device) {
-        gpu_stream &queue = as_gpu(stream);
-        if (!queue.captured) queue.captured = queue.is_capturing();
+        : stream_(as_gpu(stream)), current_(stream_.device) {
+        if (!stream_.captured) stream_.captured = stream_.is_capturing();
     }
 
     const launch_stream &stream() const { return stream_; }
 
 private:
-    launch_stream stream_;
-    device_guard current_;
+    gpu_stream &stream_;
+    const device_guard current_;
 };
 
 /// Whether an address is a multiple of so many bytes.
@@ -54,15 +44,12 @@ inline bool is_aligned(const void *pointer, size_t bytes) {
 
 /// Lets the blocks of a kernel have so much dynamic shared memory on the current
 /// device, ahead of launches: without asking they have 48 KiB.
-inline void allow_shared_bytes(const void *kernel, size_t bytes) {
-    check(cudaFuncSetAttribute(kernel,
+template <typename Kernel>
+void allow_shared_bytes(Kernel *kernel, size_t bytes) {
+    check(cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel),
                   cudaFuncAttributeMaxDynamicSharedMemorySize,
                   static_cast<int>(bytes)),
             "cudaFuncSetAttribute");
-}
-template <typename... Parameters>
-void allow_shared_bytes(void (*kernel)(Parameters...), size_t bytes) {
-    allow_shared_bytes(reinterpret_cast<const void *>(kernel), bytes);
 }
 
 /// Blocks of a launch, or threads of a block: how many, or those of each axis.
@@ -116,5 +103,28 @@ void launch_early(const char *name, void (*kernel)(Parameters...),
                   &launch, kernel, std::forward<Arguments>(arguments)...),
             name);
 }
+
+/// A plan of launches that were chosen when it was made.
+class launched_plan final : public detail::plan {
+public:
+    /// On a stream whose device is current.
+    using launches = std::function<void(std::span<void *const> args,
+            std::byte *workspace, const launch_stream &)>;
+
+    explicit launched_plan(launches all, size_t workspace_bytes = 0)
+        : launches_(std::move(all)), workspace_bytes_(workspace_bytes) {}
+
+    void execute(std::span<void *const> args, std::byte *workspace,
+            detail::stream_impl &stream) const override {
+        const launch_scope scope(stream);
+        launches_(args, workspace, scope.stream());
+    }
+    size_t workspace_bytes() const override { return workspace_bytes_; }
+    std::string backend() const override { return "CUDA"; }
+
+private:
+    const launches launches_;
+    const size_t workspace_bytes_;
+};
 
 } // namespace gradnn::gpu

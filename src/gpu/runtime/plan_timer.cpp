@@ -23,22 +23,22 @@ namespace {
 /// After the one that loads kernels.
 constexpr int rounds = 5;
 /// A plan that takes so many times as long as the fastest is not run again.
-constexpr float hopeless_factor = 2.0F;
-/// Nor one whose first run, which loads its kernels too, takes so many milliseconds and
+constexpr double hopeless_factor = 2;
+/// Nor one whose first run, which loads its kernels too, takes so many microseconds and
 /// so many times as long as the fastest: a few of these would leave no time for others.
-constexpr float long_run = 10.0F;
-constexpr float hopeless_at_once = 20.0F;
+constexpr double long_run = 10e3;
+constexpr double hopeless_at_once = 20;
 /// After so long nothing is run any more.
 constexpr std::chrono::milliseconds most_measuring {100};
 
-constexpr float never = std::numeric_limits<float>::infinity();
+constexpr double never = std::numeric_limits<double>::infinity();
 
 /// Where plans of a problem can be run: tensors of zeros and a workspace.
 class scratch {
 public:
     scratch(int device, std::span<const size_t> argument_bytes,
             size_t workspace_bytes)
-        : other_data_(device, properties_of(device).l2_bytes),
+        : other_data_(device, properties_of(device).info.l2_bytes),
           workspace_(device, workspace_bytes),
           queue_(std::make_shared<gpu_engine>(static_cast<size_t>(device),
                          allocator(), cuda_interop::device_allocator()),
@@ -52,12 +52,12 @@ public:
     ~scratch() { ignore(cudaStreamSynchronize(watch_.stream())); }
 
     /// Of one execution, none of whose data is in the cache before.
-    float milliseconds(const detail::plan &plan) {
+    double microseconds(const detail::plan &plan) {
         fill(other_data_);
-        return watch_.milliseconds(1, [&] {
+        return 1e3 * double {watch_.milliseconds(1, [&] {
             plan.execute(
                     data_, static_cast<std::byte *>(workspace_.data()), queue_);
-        });
+        })};
     }
 
 private:
@@ -76,7 +76,7 @@ private:
 };
 
 std::string device_name(const detail::compile_options &options) {
-    return properties_of(static_cast<int>(options.device)).name;
+    return properties_of(static_cast<int>(options.device)).info.name;
 }
 
 std::vector<double> time(std::span<const detail::plan *const> plans,
@@ -84,7 +84,7 @@ std::vector<double> time(std::span<const detail::plan *const> plans,
         const detail::compile_options &options) {
     const auto device = static_cast<int>(options.device);
     const allocation_guard current(device);
-    std::vector<float> times(plans.size(), never);
+    std::vector<double> times(plans.size(), never);
     std::vector<bool> left_out(plans.size(), false);
     // Plans of the largest workspace are left out while there is no memory for it.
     std::optional<scratch> memory;
@@ -104,7 +104,7 @@ std::vector<double> time(std::span<const detail::plan *const> plans,
     }
     const auto begin = std::chrono::steady_clock::now();
     for (int round = 0; round <= rounds; ++round) {
-        const float least = *std::min_element(times.begin(), times.end());
+        const double least = std::ranges::min(times);
         for (size_t index = 0; index < plans.size(); ++index) {
             left_out[index] = left_out[index]
                     || (round > 1 && times[index] > hopeless_factor * least)
@@ -115,7 +115,7 @@ std::vector<double> time(std::span<const detail::plan *const> plans,
                 break;
             try {
                 times[index] = std::min(
-                        times[index], memory->milliseconds(*plans[index]));
+                        times[index], memory->microseconds(*plans[index]));
             } catch (const error &failure) {
                 if (failure.status == status::out_of_memory) throw;
                 // A plan that fails is not the fastest.
@@ -124,11 +124,7 @@ std::vector<double> time(std::span<const detail::plan *const> plans,
             }
         }
     }
-    constexpr double microseconds = 1e3;
-    std::vector<double> result(times.begin(), times.end());
-    for (double &each : result)
-        each *= microseconds;
-    return result;
+    return times;
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 #include "gpu/runtime/shared_library.hpp"
 
 #include <cstdlib>
+#include <filesystem>
 
 #include <link.h>
 
@@ -10,10 +11,8 @@ namespace fs = std::filesystem;
 
 void *open_library(const std::string &path, std::string &reason) {
     void *const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library != nullptr) return library;
-    const char *const said = dlerror();
-    reason = said != nullptr ? said : path;
-    return nullptr;
+    if (library == nullptr) reason = dlerror();
+    return library;
 }
 
 std::string library_of_environment(
@@ -25,20 +24,41 @@ std::string library_of_environment(
     return wanted;
 }
 
-std::vector<fs::path> loaded_libraries() {
-    std::vector<fs::path> all;
+std::vector<std::string> library_candidates(const char *variable,
+        const std::string &wheel, const std::vector<std::string> &names) {
+    std::vector<std::string> paths;
+    for (const std::string &name : names)
+        if (const auto wanted = library_of_environment(variable, name);
+                !wanted.empty())
+            paths.push_back(wanted);
+    if (!paths.empty()) return paths;
+    std::vector<fs::path> loaded;
     const auto visit = [](dl_phdr_info *info, size_t, void *to) {
         static_cast<std::vector<fs::path> *>(to)->emplace_back(info->dlpi_name);
         return 0;
     };
-    dl_iterate_phdr(visit, &all);
-    return all;
-}
-
-std::string file_of(const void *symbol) {
-    Dl_info found {};
-    if (dladdr(symbol, &found) == 0 || found.dli_fname == nullptr) return {};
-    return found.dli_fname;
+    dl_iterate_phdr(visit, &loaded);
+    std::vector<fs::path> folders;
+    std::vector<std::string> begins = names;
+    begins.insert(
+            begins.end(), {"libcudart.so", "libcudnn.so", "libcublas.so"});
+    for (const std::string &begin : begins)
+        for (const fs::path &file : loaded)
+            if (file.filename().string().starts_with(begin))
+                // CUDA 12's wheels have a folder for each library, those of 13 one for all.
+                for (const fs::path &place :
+                        {fs::path(), "../.." / fs::path(wheel) / "lib",
+                                fs::path("../../cu13/lib")})
+                    folders.push_back(file.parent_path() / place);
+    for (const char *folder : {"", GRADNN_CUDA_LIBRARY_DIR})
+        folders.emplace_back(folder);
+    for (const fs::path &folder : folders)
+        for (const std::string &name : names) {
+            std::error_code ignored;
+            if (folder.empty() || fs::exists(folder / name, ignored))
+                paths.push_back(folder / name);
+        }
+    return paths;
 }
 
 } // namespace gradnn::gpu

@@ -1,7 +1,6 @@
 // Libraries that are loaded when they are first needed, and never closed.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -19,11 +18,12 @@ void *open_library(const std::string &path, std::string &reason);
 std::string library_of_environment(
         const char *variable, const std::string &name);
 
-/// The files of the libraries that the process has loaded.
-std::vector<std::filesystem::path> loaded_libraries();
-
-/// The file that a symbol comes from; empty where it is not known.
-std::string file_of(const void *symbol);
+/// The files to be tried for a library of CUDA's by its names, in this order: what the
+/// variable names, and no other; what the process has loaded; what lies beside the CUDA
+/// libraries that it has loaded, as in the wheels of PyTorch and JAX (`wheel`: the folder
+/// of CUDA 12's); what the loader finds; the toolkit that gradnn was built with.
+std::vector<std::string> library_candidates(const char *variable,
+        const std::string &wheel, const std::vector<std::string> &names);
 
 template <typename Function>
 Function *find_function(void *library, const char *name) {

@@ -1,5 +1,7 @@
 #include "gpu/runtime/tools.hpp"
 
+#include <memory>
+
 #include <gradnn/cuda.hpp>
 
 #include "gpu/runtime/cuda_check.hpp"
@@ -36,13 +38,6 @@ __global__ void pause_kernel(long long cycles) {
 
 /// About 50 us.
 constexpr long long cycles_of_partition = 90'000;
-
-} // namespace
-
-void pause(cudaStream_t stream, size_t partitions) {
-    launch("the pause before a measurement", pause_kernel, 1, 1, 0, stream,
-            cycles_of_partition * static_cast<long long>(partitions + 1));
-}
 
 size_t available_memory(const engine &e) {
     const device_guard current(device_index(e));
@@ -81,48 +76,44 @@ void pause_on(const stream &s, size_t partitions) {
     pause(cuda_interop::get_native(s), partitions);
 }
 
-struct recorded_work::state {
-    explicit state(const stream &s) : queue(s) {}
-    state(const state &) = delete;
-    state &operator=(const state &) = delete;
-    ~state() {
-        if (executable != nullptr) ignore(cudaGraphExecDestroy(executable));
-        if (graph != nullptr) ignore(cudaGraphDestroy(graph));
-    }
-
-    const stream queue;
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t executable = nullptr;
-    size_t nodes = 0;
-};
-
-recorded_work::recorded_work(const stream &s, const std::function<void()> &work)
-    : state_(std::make_shared<state>(s)) {
-    auto &[queue, graph, executable, nodes] = *state_;
-    const cudaStream_t native = cuda_interop::get_native(queue);
-    const device_guard current(device_index(queue));
+recorded_work record(const stream &s, const std::function<void()> &work) {
+    const cudaStream_t native = cuda_interop::get_native(s);
+    const device_guard current(device_index(s));
+    cudaGraph_t recorded = nullptr;
     check(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal),
             "cudaStreamBeginCapture");
     try {
         work();
     } catch (...) {
-        ignore(cudaStreamEndCapture(native, &graph));
+        ignore(cudaStreamEndCapture(native, &recorded));
+        if (recorded != nullptr) ignore(cudaGraphDestroy(recorded));
         throw;
     }
-    check(cudaStreamEndCapture(native, &graph), "cudaStreamEndCapture");
-    check(cudaGraphGetNodes(graph, nullptr, &nodes), "cudaGraphGetNodes");
-    check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+    check(cudaStreamEndCapture(native, &recorded), "cudaStreamEndCapture");
+    const std::shared_ptr<CUgraph_st> graph(
+            recorded, [](cudaGraph_t of) { ignore(cudaGraphDestroy(of)); });
+    size_t nodes = 0;
+    check(cudaGraphGetNodes(recorded, nullptr, &nodes), "cudaGraphGetNodes");
+    cudaGraphExec_t made = nullptr;
+    check(cudaGraphInstantiate(&made, recorded, 0), "cudaGraphInstantiate");
+    const std::shared_ptr<CUgraphExec_st> executable(
+            made, [](cudaGraphExec_t of) { ignore(cudaGraphExecDestroy(of)); });
+    return {nodes, [=] {
+                const device_guard device(device_index(s));
+                check(cudaGraphLaunch(executable.get(), native),
+                        "cudaGraphLaunch");
+            }};
 }
 
-size_t recorded_work::launches() const {
-    return state_->nodes;
+} // namespace
+
+void pause(cudaStream_t stream, size_t partitions) {
+    launch("the pause before a measurement", pause_kernel, 1, 1, 0, stream,
+            cycles_of_partition * static_cast<long long>(partitions + 1));
 }
 
-void recorded_work::submit() const {
-    const device_guard current(device_index(state_->queue));
-    check(cudaGraphLaunch(
-                  state_->executable, cuda_interop::get_native(state_->queue)),
-            "cudaGraphLaunch");
-}
+constinit const tool_functions tools {available_memory, fill_blocking,
+        copy_blocking, copy_on, launch_nothing_on, pause_on, record,
+        compute_on};
 
 } // namespace gradnn::gpu

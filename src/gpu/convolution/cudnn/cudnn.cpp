@@ -16,9 +16,9 @@
 #include "gpu/convolution/cudnn/library.hpp"
 #include "gpu/convolution/cudnn/plan.hpp"
 #include "gpu/convolution/facts.hpp"
-#include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/parts.hpp"
+#include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "kernel/problem_text.hpp"
 

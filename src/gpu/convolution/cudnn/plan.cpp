@@ -30,9 +30,10 @@ namespace {
 /// All that decides which kernel is best, for the plan cache.
 std::string key_of(const problem_arrangement &a, const compile_options &options,
         size_t workspace_limit) {
-    std::string key = text(properties_of(static_cast<int>(options.device)).name,
-            "; cuDNN ", library_version(), "; direction ",
-            static_cast<int>(a.direction));
+    std::string key
+            = text(properties_of(static_cast<int>(options.device)).info.name,
+                    "; cuDNN ", library_version(), "; direction ",
+                    static_cast<int>(a.direction));
     for (const seen_operand &operand : a.operands) {
         const auto rank = static_cast<size_t>(operand.seen.rank);
         key += text("; ", to_string(operand.seen.type), " ",

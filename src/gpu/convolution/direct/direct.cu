@@ -8,9 +8,9 @@
 
 #include "gpu/convolution/direct/kernels.cuh"
 #include "gpu/convolution/facts.hpp"
-#include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/weights_sum.hpp"
 #include "gpu/device/dtype.cuh"
+#include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/with_type.hpp"
 

@@ -7,9 +7,9 @@
 
 #include "base/text.hpp"
 #include "gpu/convolution/launcher.hpp"
-#include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/device/rounding.hpp"
+#include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "kernel/problem_text.hpp"
 

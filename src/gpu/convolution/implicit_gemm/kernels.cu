@@ -1,7 +1,7 @@
 // The kernels of the list that are implicit GEMMs: the tiles of each arithmetic
 // and what bounds them. This source alone includes CUTLASS.
 #include "gpu/convolution/implicit_gemm/kernel.cuh"
-#include "gpu/convolution/makers.hpp"
+#include "gpu/kernels.hpp"
 #include "kernel/problem_text.hpp"
 
 namespace gradnn::gpu::implicit_gemm {

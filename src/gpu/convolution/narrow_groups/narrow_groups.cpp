@@ -11,11 +11,11 @@
 
 #include "base/text.hpp"
 #include "gpu/convolution/facts.hpp"
-#include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/narrow_groups/shape.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/weights_sum.hpp"
 #include "gpu/device/rounding.hpp"
+#include "gpu/kernels.hpp"
 #include "gpu/runtime/device.hpp"
 #include "kernel/problem_text.hpp"
 

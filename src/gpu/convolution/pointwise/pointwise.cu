@@ -5,12 +5,12 @@
 
 #include "base/text.hpp"
 #include "gpu/convolution/facts.hpp"
-#include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/pointwise/data.cuh"
 #include "gpu/convolution/pointwise/weights.cuh"
 #include "gpu/convolution/weights_sum.hpp"
 #include "gpu/device/constants.hpp"
+#include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/with_type.hpp"
 #include "kernel/problem_text.hpp"

@@ -93,7 +93,6 @@ row_read tile_estimator::reads(int columns, int channels) const {
     const int span = (p.column.taps - 1) * column_gap;
     const double entered = static_cast<double>(columns) * step / up;
     double met = static_cast<double>((columns - 1) * step + 1 + span) / up;
-    if (up > 1) met = static_cast<double>(columns + span) / up;
     if (p.channels_last) {
         const int loaded
                 = vector_of_channels(bytes, p.alignment, channels, p.read);

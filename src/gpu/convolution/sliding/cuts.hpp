@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gpu/convolution/sliding/data_geometry.hpp"
@@ -122,20 +123,23 @@ bool is_unlike(const std::vector<choice> &, const work_cut &);
 
 struct data_estimator : tile_estimator {
     const row_walk walk = row_walk::of(p.row);
+    /// Steps of a strip beside those of its rows.
+    const double over = static_cast<double>(walk.reach) / p.row.up;
 
     /// Results, or what is read, that follow one another without gaps, so that planes may be
     /// staged.
     bool planes_are_dense(
             const pitches &of, int axis::*positions, int channels) const {
-        const int rows = p.row.*positions, columns = p.column.*positions,
-                  depths = p.depth.*positions;
-        const int64_t plane = int64_t {rows} * columns;
-        return (columns == 1 || of.column == 1)
-                && (rows == 1 || of.row == columns)
-                && (depths == 1 || of.depth == plane)
-                && (channels == 1 || of.channel == plane * depths)
-                && (p.images == 1 || of.image == plane * depths * channels)
-                && plane * depths * channels < (1 << 30);
+        const std::pair<int, long long> dims[]
+                = {{p.column.*positions, of.column}, {p.row.*positions, of.row},
+                        {p.depth.*positions, of.depth}, {channels, of.channel},
+                        {p.images, of.image}};
+        long long dense = 1;
+        for (const auto &[count, pitch] : dims) {
+            if (count > 1 && pitch != dense) return false;
+            dense *= count;
+        }
+        return dense < (1LL << 30) * p.images;
     }
     bool read_is_dense() const {
         return planes_are_dense(p.read, &axis::read, p.channels * p.multiplier);

@@ -1,14 +1,8 @@
-// Depthwise convolution, data: the gradient of src, or the forward direction.
-//
-//   written[n,c,x] = sum over m and k of weights[c,m,k] * read[n,c*multiplier+m,y],
-//                    where y * up = x * step + base - k * dilation
-//
-// A thread has a tile of columns (in NXC of a vector of channels, in volumes of some depths)
-// and walks along the rows of what is read. It loads each row once, some rows ahead, and adds
-// its products to the open sums of the rows of written that it meets; when a row has met all
-// that it meets, it is written and the sums move up. Every element has its terms in one
-// order, by rows, then depths, columns and channels, whatever the tile: the bits follow from
-// the problem alone. Taps that meet nothing in any tile are left out.
+// Depthwise convolution, data: the gradient of src, or the forward direction (README.md has the
+// formula). A thread's tile walks along the rows that are read (data_walk.cuh), or taps pass it
+// by (data_rows.cuh). Every element has its terms in one order, by rows, then depths, columns
+// and channels, whatever the tile: the bits follow from the problem alone. Taps that meet
+// nothing in any tile are left out.
 //
 // In NCX a block may collect the results of whole planes in shared memory, to write them by
 // vectors wherever rows begin, and may have what it reads copied there at once.
@@ -20,90 +14,166 @@
 
 namespace gradnn::gpu::sliding {
 
+/// A weight. Channels are those of the tensor with fewer.
+template <const kernel_specification &s>
+__device__ __forceinline__ typename data_walk<s>::sum_type data_walk<
+        s>::weight_of(const type *all, int channel, int m, int kd, int kh,
+        int kw) {
+    if (p.reversed) {
+        kd = p.depth.taps - 1 - kd;
+        kh = p.row.taps - 1 - kh;
+        kw = p.column.taps - 1 - kw;
+    }
+    return widen<p.type>(*(all + channel * p.weights.channel
+            + m * p.weights.multiple + kd * p.weights.depth + kh * p.weights.row
+            + kw * p.weights.column));
+}
+
+/// By all threads of a block, weights of its channels from one on, to shared memory: channel by
+/// channel, or side by side for threads that have taps pass by.
+template <const kernel_specification &s>
+__device__ void data_walk<s>::share_weights(
+        sum_type *to, int first_channel) const {
+    constexpr int of_channel = p.multiplier * taps;
+    for (int i = threadIdx.x; i < cut.lanes * cut.vector * of_channel;
+            i += cut.threads) {
+        const int k = i % taps;
+        const int c = i / of_channel;
+        if (first_channel + c < p.channels)
+            to[cut.row_by_row ? i % of_channel * cut.lanes + c : i] = weight_of(
+                    all_weights, first_channel + c, i / taps % p.multiplier,
+                    k / (p.row.taps * p.column.taps),
+                    k / p.column.taps % p.row.taps, k % p.column.taps);
+    }
+}
+/// To registers, from where a block's channels share them, or from memory.
+template <const kernel_specification &s>
+__device__ void data_walk<s>::load_weights(const sum_type *shared, int lane) {
+    for_each<p.multiplier, p.depth.taps, p.row.taps, p.column.taps,
+            cut.vector>([&](int m, int kd, int kh, int kw, int v) {
+        const int of_channel = lane * cut.vector + v;
+        weights[m][kd][kh][kw][v] = shared
+                ? shared[(((of_channel * p.multiplier + m) * p.depth.taps + kd)
+                                         * p.row.taps
+                                 + kh)
+                                * p.column.taps
+                        + kw]
+                : weight_of(all_weights, channel + v, m, kd, kh, kw);
+    });
+}
+
+/// A row of a tile again, over nothing but the terms of the formula.
+template <const kernel_specification &s>
+__device__ __noinline__ void data_walk<s>::write_again(const type *read,
+        const type *weights, type *at, int image, int first_channel,
+        int first_depth, int row, int first_column, fused_places others) {
+#pragma unroll 1
+    for (int e = 0; e < cut.depths * cut.columns * cut.vector; ++e) {
+        const int channel = first_channel + e % cut.vector;
+        const int j = e / cut.vector % cut.columns;
+        const int o = e / (cut.vector * cut.columns);
+        const int column = first_column + j * g.column_step;
+        const int depth = first_depth + o;
+        if (column >= p.column.written || depth >= p.depth.written) continue;
+        sum_type total = 0;
+#pragma unroll 1
+        for (int t = 0; t < p.depth.taps * p.row.taps * p.column.taps; ++t) {
+            // In the order of the walk, whose rows of read ascend.
+            const int kh = p.row.taps - 1 - t / (p.depth.taps * p.column.taps);
+            const int kd = t / p.column.taps % p.depth.taps;
+            const int kw = t % p.column.taps;
+            int z = depth * p.depth.step + p.depth.base - kd * p.depth.dilation;
+            int y = row * p.row.step + p.row.base - kh * p.row.dilation;
+            int x = column * p.column.step + p.column.base
+                    - kw * p.column.dilation;
+            if (z < 0 || y < 0 || x < 0 || z % p.depth.up || y % p.row.up
+                    || x % p.column.up)
+                continue;
+            z /= p.depth.up;
+            y /= p.row.up;
+            x /= p.column.up;
+            if (z >= p.depth.read || y >= p.row.read || x >= p.column.read)
+                continue;
+#pragma unroll 1
+            for (int m = 0; m < p.multiplier; ++m)
+                total = multiply_add(widen<p.type>(read[image * p.read.image
+                                             + (static_cast<long long>(channel)
+                                                               * p.multiplier
+                                                       + m)
+                                                     * p.read.channel
+                                             + z * p.read.depth + y * p.read.row
+                                             + x * p.read.column]),
+                        weight_of(weights, channel, m, kd, kh, kw), total);
+        }
+        type *const to = at + o * g.to.depth + j * g.column_step * g.to.column
+                + e % cut.vector;
+        auto made = elements<p.type, 1>::of({total});
+        // Those in shared memory meet the ops behind the problem when they leave it.
+        if constexpr (!staged) made = with_epilogue(p, made, to, others);
+        made.store(to);
+    }
+}
+
 /// A thread's tile in tensors as they lie.
 template <const kernel_specification &s>
-__device__ void data_of_thread(const storage<s.of.type> *read,
-        const storage<s.of.type> *weights, storage<s.of.type> *written,
-        const fused_places &others) {
-    using walk_type = data_walk<s>;
-    constexpr problem_specification p = s.of;
-    constexpr work_cut cut = s.cut;
-    constexpr const data_geometry &g = geometry_for<s, data_geometry>::g;
-    walk_type t;
+__device__ __forceinline__ void data_walk<s>::of_tensors(type *tensor) {
     const unsigned thread = threadIdx.x;
     const unsigned channel_block = blockIdx.x % g.channel_blocks;
     const unsigned lane = thread % cut.lanes;
     unsigned rest
             = blockIdx.x / g.channel_blocks * g.of_block + thread / cut.lanes;
+    channel = channel_block * cut.lanes * cut.vector;
     // In NXC a block's weights are the same few: they go through shared memory.
-    constexpr int block_weights = cut.lanes * cut.vector * p.multiplier
-            * p.depth.taps * p.row.taps * p.column.taps;
-    constexpr bool shares_weights
-            = p.channels_last && block_weights * sum_bytes_of(p.type) <= 46000;
-    const sum<p.type> *shared = nullptr;
-    if constexpr (shares_weights) {
-        __shared__ sum<p.type> of_block[block_weights];
-        constexpr int taps = p.depth.taps * p.row.taps * p.column.taps;
-        for (int i = thread; i < block_weights; i += cut.threads) {
-            const int k = i % taps;
-            const int m = i / taps % p.multiplier;
-            const int c = i / (taps * p.multiplier)
-                    + static_cast<int>(channel_block) * cut.lanes * cut.vector;
-            if (c < p.channels)
-                of_block[i] = widen<p.type>(*(weights
-                        + weight_at<p>(c, m, k / (p.row.taps * p.column.taps),
-                                k / p.column.taps % p.row.taps,
-                                k % p.column.taps)));
-        }
-        __syncthreads();
+    constexpr int block_weights = cut.lanes * channels * taps;
+    sum_type *shared = nullptr;
+    if constexpr (cut.row_by_row) {
+        shared = reinterpret_cast<sum_type *>(dynamic_shared());
+    } else if constexpr (p.channels_last
+            && block_weights * sum_bytes_of(p.type) <= 46000) {
+        __shared__ sum_type of_block[block_weights];
         shared = of_block;
     }
+    if (shared) {
+        share_weights(shared, channel);
+        __syncthreads();
+    }
     if (thread >= cut.lanes * g.of_block || rest >= g.items) return;
-    t.channel = (channel_block * cut.lanes + lane) * cut.vector;
-    if (p.channels_last && t.channel >= p.channels) return;
+    channel += lane * cut.vector;
+    if (p.channels_last && channel >= p.channels) return;
     const int tile = digit_of(rest, g.tiles);
     int depth_tile = 0;
     if constexpr (p.channels_last) depth_tile = digit_of(rest, g.depth_tiles);
     const int strip = digit_of(rest, g.strips);
-    t.in_class = digit_of(rest, g.walk.classes);
+    in_class = digit_of(rest, g.walk.classes);
     if constexpr (!p.channels_last) {
         depth_tile = digit_of(rest, g.depth_tiles);
-        t.channel = digit_of(rest, p.channels);
+        if constexpr (!cut.row_by_row) channel = digit_of(rest, p.channels);
     }
-    t.image = rest;
-    t.all_weights = weights;
-    t.others = others;
-    t.load_weights(shared, lane);
-    t.begin_at(first_column_of(tile, cut.columns, g.column_step),
+    image = rest;
+    if constexpr (!cut.row_by_row) load_weights(shared, lane);
+    begin_at(plane_in_tensor(),
+            first_column_of(tile, cut.columns, g.column_step),
             depth_tile * cut.depths);
-    t.first_row = strip * cut.strip;
-    t.last_row = least(t.first_row + cut.strip,
-            (p.row.written - t.in_class + g.walk.classes - 1) / g.walk.classes);
-    t.read_from = read;
-    t.read = read + t.image * p.read.image
-            + static_cast<long long>(t.channel) * p.multiplier * p.read.channel
-            + t.read_depth * p.read.depth + t.read_column * p.read.column;
-    t.written = written + t.image * p.written.image
-            + static_cast<long long>(t.channel) * p.written.channel
-            + t.first_depth * p.written.depth + t.in_class * p.written.row
-            + t.first_column * p.written.column;
-    t.walk();
+    first_row = strip * cut.strip;
+    last_row = least(first_row + cut.strip,
+            (p.row.written - in_class + g.walk.classes - 1) / g.walk.classes);
+    written = tensor + image * p.written.image
+            + static_cast<long long>(channel) * p.written.channel
+            + first_depth * p.written.depth + in_class * p.written.row
+            + first_column * p.written.column;
+    if constexpr (cut.row_by_row)
+        pass_by(shared + lane);
+    else
+        walk();
 }
 
 /// A block's planes, whose results lie in shared memory until all are there.
 template <const kernel_specification &s>
-__device__ void data_of_planes(const storage<s.of.type> *read,
-        const storage<s.of.type> *weights, storage<s.of.type> *written,
-        const fused_places &others) {
-    using walk_type = data_walk<s>;
-    using type = storage<s.of.type>;
-    constexpr problem_specification p = s.of;
-    constexpr work_cut cut = s.cut;
-    constexpr const data_geometry &g = geometry_for<s, data_geometry>::g;
+__device__ __forceinline__ void data_walk<s>::of_planes(type *tensor) {
     constexpr int vector = 16 / bytes_of(p.type);
     constexpr int plane = p.row.written * p.column.written;
     const unsigned thread = threadIdx.x;
-    type *const shared_read = reinterpret_cast<type *>(jit::dynamic_shared());
+    type *const shared_read = reinterpret_cast<type *>(dynamic_shared());
     const unsigned block = blockIdx.x / g.bands;
     const int band = static_cast<int>(blockIdx.x % g.bands) * cut.band;
     const unsigned units
@@ -119,76 +189,67 @@ __device__ void data_of_planes(const storage<s.of.type> *read,
     // Shared memory and memory are at the same place in a vector.
     const auto past = p.alignment == 16
             ? first % vector
-            : static_cast<long long>(
-                    reinterpret_cast<uintptr_t>(written + first) % 16
-                    / sizeof(type));
+            : static_cast<long long>(reinterpret_cast<uintptr_t>(tensor + first)
+                    % 16 / sizeof(type));
     type *const results = shared_read + g.read_bytes / bytes_of(p.type) + past;
     const long long read_at
             = static_cast<long long>(first_unit) * g.read_elements;
     const int before = read_at % vector;
-    sum<p.type> *const shared_weights = reinterpret_cast<sum<p.type> *>(
-            jit::dynamic_shared() + g.weights_at);
+    sum_type *const shared_weights
+            = reinterpret_cast<sum_type *>(dynamic_shared() + g.weights_at);
     if constexpr (cut.row_by_row)
-        stage_long_rows_weights<s>(
-                shared_weights, weights, first_unit, static_cast<int>(here));
-    if constexpr (walk_type::staged_read)
-        copy_to_shared<p.bulk_copies>(shared_read, read + read_at - before,
+        share_weights_of_planes(
+                shared_weights, first_unit, static_cast<int>(here));
+    if constexpr (staged_read)
+        copy_to_shared<p.bulk_copies>(shared_read,
+                tensor_read + read_at - before,
                 before + static_cast<int>(here) * g.read_elements, cut.threads);
 
     unsigned rest = thread;
     const int tile = digit_of(rest, g.tiles);
     const int strip = digit_of(rest, g.strips);
-    const int in_class = digit_of(rest, g.walk.classes);
+    in_class = digit_of(rest, g.walk.classes);
     int depth_tile = cut.volumes ? digit_of(rest, g.depth_tiles) : 0;
     const int of_block = rest;
     unsigned unit = first_unit + rest;
     if (thread < g.items && unit < units) {
-        walk_type t;
         if constexpr (!cut.volumes) depth_tile = digit_of(unit, g.depth_tiles);
-        t.channel = digit_of(unit, p.channels);
-        t.image = unit;
-        t.in_class = in_class;
-        t.all_weights = weights;
-        t.others = others;
-        if constexpr (!cut.row_by_row) t.load_weights(nullptr, 0);
-        t.begin_at(tile * cut.columns, depth_tile * cut.depths);
-        t.first_row = band + strip * cut.strip;
-        t.last_row = least(least(t.first_row + cut.strip, band + g.rows),
+        channel = digit_of(unit, p.channels);
+        image = unit;
+        if constexpr (!cut.row_by_row) load_weights(nullptr, 0);
+        begin_at(staged_read ? shared_read + before + of_block * g.read_elements
+                             : plane_in_tensor(),
+                tile * cut.columns, depth_tile * cut.depths);
+        first_row = band + strip * cut.strip;
+        last_row = least(least(first_row + cut.strip, band + g.rows),
                 (p.row.written - in_class + g.walk.classes - 1)
                         / g.walk.classes);
-        t.read_from = read;
-        if constexpr (walk_type::staged_read)
-            t.read = shared_read + before + of_block * g.read_elements;
-        else
-            t.read = read + t.image * p.read.image
-                    + static_cast<long long>(t.channel) * p.multiplier
-                            * p.read.channel;
-        t.read += t.read_depth * g.read.from.depth + t.read_column;
-        t.written = results + of_block * g.unit_elements
-                + (in_class - band) * p.column.written + t.first_column;
-        if constexpr (cut.volumes) t.written += t.first_depth * plane;
+        written = results + of_block * g.unit_elements
+                + (in_class - band) * p.column.written + first_column;
+        if constexpr (cut.volumes) written += first_depth * plane;
         if constexpr (cut.row_by_row)
-            long_rows_of_thread<s>(
-                    t, shared_weights + of_block * g.weights_pitch);
+            pass_by(shared_weights + of_block * g.weights_pitch);
         else
-            t.walk();
+            walk();
     }
     __syncthreads();
-    write_from_shared<p>(written + first, results, count, cut.threads, others);
+    write_from_shared<p>(tensor + first, results, count, cut.threads, others);
 }
 
 /// By the form that the specification says.
 template <const kernel_specification &s>
-__device__ void slide_data(const storage<s.of.type> *read,
-        const storage<s.of.type> *weights, storage<s.of.type> *written,
+__device__ void slide_data(const stored_of<s.of.type> *read,
+        const stored_of<s.of.type> *weights, stored_of<s.of.type> *written,
         const fused_places &others) {
     wait_and_let_later_work_start();
-    if constexpr (s.cut.row_by_row && s.cut.staged == staging::none)
-        data_row_by_row<s>(read, weights, written, others);
-    else if constexpr (s.cut.staged == staging::none)
-        data_of_thread<s>(read, weights, written, others);
+    data_walk<s> thread;
+    thread.tensor_read = read;
+    thread.all_weights = weights;
+    thread.others = others;
+    if constexpr (s.cut.staged == staging::none)
+        thread.of_tensors(written);
     else
-        data_of_planes<s>(read, weights, written, others);
+        thread.of_planes(written);
 }
 
 } // namespace gradnn::gpu::sliding

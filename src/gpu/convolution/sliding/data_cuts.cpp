@@ -13,28 +13,28 @@ namespace {
 std::optional<work_cut> staged_cut(
         const data_estimator &e, work_cut cut, double beside_rows) {
     const problem_specification &p = e.p;
-    const row_walk &walk = e.walk;
     const bool all = cut.staged == staging::all;
-    const int64_t volume = int64_t {p.depth.written} * p.row.written
-            * p.column.written * e.bytes;
-    const int64_t read = all ? int64_t {p.multiplier} * p.depth.read
-                    * p.row.read * p.column.read * e.bytes
-                             : 0;
-    if (volume > 200000 * int64_t {p.depth.written} || read > 200000) return {};
-    const int depth_tiles = ceil_div(p.depth.written, cut.depths);
+    const int64_t row = int64_t {p.column.written} * e.bytes,
+                  volume = row * p.row.written * p.depth.written,
+                  read = !all ? 0
+                              : int64_t {p.multiplier} * p.depth.read
+                    * p.row.read * p.column.read * e.bytes;
+    constexpr int64_t most_bytes = 200000;
     cut.volumes = p.depth.written > 1
             && (all || volume <= 56000 || p.depth.written % cut.depths);
-    if (cut.volumes && volume > 200000) return {};
-    const int tiles_of_unit = cut.volumes ? depth_tiles : 1;
+    if (row * p.row.written > most_bytes || read > most_bytes
+            || (cut.volumes && volume > most_bytes))
+        return {};
+    const int depth_tiles = ceil_div(p.depth.written, cut.depths);
     const int64_t units
             = int64_t {p.images} * p.channels * (cut.volumes ? 1 : depth_tiles);
-    const int width = ceil_div(p.column.written, cut.columns);
-    const double over = static_cast<double>(walk.reach) / p.row.up;
-    const int rows = ceil_div(p.row.written, walk.classes);
-    const int64_t unit = (cut.volumes ? volume
-                                      : int64_t {cut.depths} * p.row.written
-                                                 * p.column.written * e.bytes)
-            + read;
+    const int64_t unit
+            = (cut.volumes ? volume : row * p.row.written * cut.depths) + read;
+    const int tiles_of_unit = ceil_div(p.column.written, cut.columns)
+            * e.walk.classes * (cut.volumes ? depth_tiles : 1);
+    const int rows = ceil_div(p.row.written, e.walk.classes);
+    const bool has_bands
+            = e.walk.classes == 1 && cut.depths == 1 && !cut.volumes && !all;
     double least_cost = HUGE_VAL;
     std::optional<work_cut> best;
     const int held = cut.blocks;
@@ -43,90 +43,78 @@ std::optional<work_cut> staged_cut(
         const int64_t room = std::min<int64_t>(
                 (e.gpu.shared_bytes - 8 * 1024) / blocks - 1200,
                 e.gpu.block_shared_bytes - 1024);
+        const auto least_bands = static_cast<int>((unit + room - 1) / room);
+        if (least_bands > 1 && !has_bands) continue;
+        const auto consider = [&](int strips, int band, int planes) {
+            const bool whole = band == p.row.written;
+            const int of_class = ceil_div(band, e.walk.classes);
+            const int strip
+                    = ceil_div(ceil_div(of_class, strips), p.row.up) * p.row.up;
+            const int of_unit = tiles_of_unit * strips;
+            const int threads = ceil_div(of_unit * planes, 32) * 32;
+            if (strip < 1 || ceil_div(of_class, strip) != strips
+                    || (whole ? planes * unit : band * row) > room
+                    || threads > 352
+                    || int64_t {threads} * blocks * 32 > e.gpu.registers
+                    || (threads < 64 && planes < units
+                            && (planes + 1) * unit <= room
+                            && of_unit * (planes + 1) <= 288))
+                return;
+            const int resident = std::max(1,
+                    threads > cut.threads
+                            ? std::min(blocks, held * cut.threads / threads)
+                            : blocks);
+            const double of_grid = whole
+                    ? std::ceil(static_cast<double>(units) / planes)
+                    : static_cast<double>(units)
+                            * ceil_div(p.row.written, band);
+            const double waves = of_grid
+                    / (static_cast<double>(e.gpu.multiprocessors) * resident);
+            const bool aligned = planes * (unit - read) % 16 == 0
+                    && planes * read % 16 == 0;
+            const double cost = turns_of(waves, 4)
+                    * (static_cast<double>(strip) / p.row.up + e.over
+                            + beside_rows + (all ? 6 : 3))
+                    * std::max(resident * threads / 32.0, 12.0)
+                    * (1 + (resident == 1 ? 0.3 : 0.0)
+                            + (all && resident == 2 ? 0.15 : 0.0))
+                    * (aligned ? 1.0 : 1.12);
+            if (cost >= least_cost) return;
+            least_cost = cost;
+            best = cut;
+            best->strip = strip;
+            best->planes = planes;
+            best->band = band;
+            best->blocks = resident;
+            best->threads = threads;
+        };
         for (int strips = 1; strips <= std::max(1, rows / (3 * p.row.up));
                 ++strips) {
-            std::vector<int> bands {p.row.written};
-            if (unit > room) {
-                if (walk.classes > 1 || cut.depths > 1 || cut.volumes || all)
-                    break;
-                bands.clear();
-                const int needed = static_cast<int>((unit + room - 1) / room);
+            if (least_bands > 1)
                 for (int more = 0; more < 3; ++more)
-                    bands.push_back(ceil_div(p.row.written, needed + more));
-            }
-            for (const int band : bands) {
-                const int of_class = ceil_div(band, walk.classes);
-                const int strip = ceil_div(ceil_div(of_class, strips), p.row.up)
-                        * p.row.up;
-                const int64_t held_bytes = cut.volumes ? unit
-                                                       : int64_t {band}
-                                * p.column.written * e.bytes * cut.depths;
-                if (strip < 1 || ceil_div(of_class, strip) != strips
-                        || held_bytes + (cut.volumes ? 0 : read) > room)
-                    continue;
-                const int threads_of_unit
-                        = width * strips * walk.classes * tiles_of_unit;
-                const bool whole = band == p.row.written;
-                const int64_t most_planes = whole
-                        ? std::min<int64_t>(
-                                units, std::max(1, 288 / threads_of_unit))
-                        : 1;
-                for (int planes = 1; planes <= most_planes; ++planes) {
-                    const int threads
-                            = ceil_div(threads_of_unit * planes, 32) * 32;
-                    if (threads > 352 || (whole && planes * unit > room)
-                            || int64_t {threads} * blocks * 32
-                                    > e.gpu.registers)
-                        continue;
-                    if (threads < 64 && planes < units
-                            && (planes + 1) * unit <= room
-                            && threads_of_unit * (planes + 1) <= 288)
-                        continue;
-                    const int resident = std::max(1,
-                            std::min(blocks,
-                                    threads > cut.threads
-                                            ? held * cut.threads / threads
-                                            : blocks));
-                    const double of_grid = whole
-                            ? std::ceil(static_cast<double>(units) / planes)
-                            : static_cast<double>(units)
-                                    * ceil_div(p.row.written, band);
-                    const double waves = of_grid
-                            / (static_cast<double>(e.gpu.multiprocessors)
-                                    * resident);
-                    const double warps = resident * threads / 32.0;
-                    const bool aligned = planes * (unit - read) % 16 == 0
-                            && planes * read % 16 == 0;
-                    const double cost = turns_of(waves, 4)
-                            * (static_cast<double>(strip) / p.row.up + over
-                                    + beside_rows + (all ? 6 : 3))
-                            * std::max(warps, 12.0)
-                            * (1 + (resident == 1 ? 0.3 : 0.0)
-                                    + (all && resident == 2 ? 0.15 : 0.0))
-                            * (aligned ? 1.0 : 1.12);
-                    if (cost >= least_cost) continue;
-                    least_cost = cost;
-                    best = cut;
-                    best->strip = strip;
-                    best->planes = planes;
-                    best->band = band;
-                    best->blocks = resident;
-                    best->threads = threads;
-                }
-            }
+                    consider(strips,
+                            ceil_div(p.row.written, least_bands + more), 1);
+            else
+                for (int planes = 1;
+                        planes <= std::min<int64_t>(units,
+                                std::max(1, 288 / (tiles_of_unit * strips)));
+                        ++planes)
+                    consider(strips, p.row.written, planes);
         }
     }
     return best;
 }
 
-/// The rest of a tile's cut, or nothing.
-std::optional<work_cut> finished(const data_estimator &e, work_cut cut) {
+/// A tile with the rest of its cut, or nothing.
+std::optional<choice> finished(const data_estimator &e, choice tile) {
     const problem_specification &p = e.p;
-    const double over = static_cast<double>(e.walk.reach) / p.row.up;
+    work_cut &cut = tile.specification.cut;
     const double beside = 1.5 + e.taps / 24.0;
-    std::optional<work_cut> made;
+    cut.band = p.row.written;
     if (cut.staged != staging::none) {
-        made = staged_cut(e, cut, beside);
+        const auto staged = staged_cut(e, cut, beside);
+        if (!staged) return {};
+        cut = *staged;
     } else {
         const double tiles
                 = ceil_div(p.column.written, e.column_step * cut.columns)
@@ -141,16 +129,16 @@ std::optional<work_cut> finished(const data_estimator &e, work_cut cut) {
         cut.strip = std::min(rows,
                 strip_of(ceil_div(rows, p.row.up), blocks,
                         static_cast<double>(e.gpu.multiprocessors) * cut.blocks,
-                        over + beside)
+                        e.over + beside)
                         * p.row.up);
-        cut.planes = 1;
-        cut.band = p.row.written;
-        made = cut;
     }
-    if (!made) return {};
-    const data_geometry g = data_geometry::of({p, *made});
+    const data_geometry g = data_geometry::of(tile.specification);
     if (!g.fits || g.shared_bytes > e.gpu.block_shared_bytes) return {};
-    return made;
+    if (cut.staged == staging::all)
+        tile.cost *= 1
+                + std::max(0.0, 12.0 - ceil_div(g.items, 32) * cut.blocks)
+                        * 0.04;
+    return tile;
 }
 
 /// Taps of a chunk: those whose chunks have fewest taps beyond the last one, then long ones.
@@ -209,7 +197,6 @@ void add_long_rows(data_estimator &e) {
                 instructions / columns / used, 4 * wavefronts / columns / used);
         const double floor = 9.7 * e.bytes * 2;
         work_cut cut {};
-        cut.vector = cut.depths = cut.ahead = cut.unroll = cut.lanes = 1;
         cut.columns = columns;
         cut.threads = 128;
         cut.blocks = std::max(
@@ -226,7 +213,11 @@ void add_long_rows(data_estimator &e) {
 std::vector<choice> row_by_row_choices(const data_estimator &e) {
     const problem_specification &p = e.p;
     std::vector<choice> made;
-    if (p.column.taps > 64) return made;
+    if (std::max({p.column.taps, p.depth.taps,
+                (p.depth.taps - 1) * p.depth.dilation / p.depth.up + 1})
+                    > most_taps
+            || p.row.step > most_phases)
+        return made;
     for (const int columns : e.row_columns()) {
         if (columns % p.column.up) continue;
         const int met = e.met_by(columns);
@@ -240,20 +231,16 @@ std::vector<choice> row_by_row_choices(const data_estimator &e) {
                 = (columns + loaded) * e.wide + loaded * e.bytes / 8 + 48;
         if (registers > 230) continue;
         work_cut cut {};
-        cut.vector = cut.depths = cut.planes = cut.strip = cut.ahead
-                = cut.unroll = 1;
         cut.columns = columns;
         cut.band = p.row.written;
         cut.row_by_row = true;
         cut.chunk = chunk;
-        cut.lanes = p.channels_last ? std::min(32, p.channels) : 1;
-        int64_t shared = 0;
-        for (;; cut.lanes = ceil_div(cut.lanes, 2)) {
-            shared = int64_t {cut.lanes} * p.multiplier * e.taps
-                    * sum_bytes_of(p.type);
-            if (shared <= e.gpu.block_shared_bytes || cut.lanes == 1) break;
-        }
-        if (shared > e.gpu.block_shared_bytes) continue;
+        if (p.channels_last) cut.lanes = std::min(32, p.channels);
+        const int64_t of_lane
+                = int64_t {p.multiplier} * e.taps * sum_bytes_of(p.type);
+        if (of_lane > e.gpu.block_shared_bytes) continue;
+        while (cut.lanes * of_lane > e.gpu.block_shared_bytes)
+            cut.lanes = ceil_div(cut.lanes, 2);
         const double of_channel = static_cast<double>(p.images)
                 * p.depth.written * p.row.written
                 * ceil_div(p.column.written, columns);
@@ -262,7 +249,7 @@ std::vector<choice> row_by_row_choices(const data_estimator &e) {
                         p.channels_last ? 256.0 : 128.0));
         cut.blocks = static_cast<int>(std::clamp<int64_t>(
                 std::min<int64_t>(e.blocks_of(cut.threads, registers),
-                        e.gpu.shared_bytes / (shared + 1024)),
+                        e.gpu.shared_bytes / (cut.lanes * of_lane + 1024)),
                 1, e.gpu.threads / cut.threads));
         if (data_geometry::of({p, cut}).fits)
             made.push_back(
@@ -284,15 +271,8 @@ std::vector<choice> data_choices(
         if (done.size() >= most_tried
                 || (!done.empty() && each.cost > 1.9 * done[0].cost))
             break;
-        const auto cut = finished(e, each.specification.cut);
-        if (!cut) continue;
-        double cost = each.cost;
-        if (cut->staged == staging::all) {
-            const data_geometry g = data_geometry::of({p, *cut});
-            const double warps = ceil_div(g.items, 32) * cut->blocks;
-            cost *= 1 + std::max(0.0, 12 - warps) * 0.04;
-        }
-        done.push_back({cost, {p, *cut}});
+        if (const auto finished_tile = finished(e, each))
+            done.push_back(*finished_tile);
     }
     if (done.empty()) return row_by_row_choices(e);
     std::ranges::stable_sort(done, {}, &choice::cost);

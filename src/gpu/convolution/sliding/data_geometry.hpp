@@ -37,14 +37,18 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
     const int bytes = bytes_of(p.type);
     const bool staged = c.staged != staging::none;
     const bool read_too = c.staged == staging::all;
+    // Where taps pass by, a thread has one row and depth of results at a time.
+    const axis rows = c.row_by_row ? axis::flat(p.row.written) : p.row,
+               depths = c.row_by_row ? axis::flat(p.depth.written) : p.depth;
     data_geometry g {};
-    g.walk = row_walk::of(p.row);
+    g.channel_blocks = 1;
+    g.walk = row_walk::of(rows);
     g.column_step = column_step_of(p);
     g.tiles = ceil_div(p.column.written, g.column_step * c.columns)
             * g.column_step;
     g.depth_tiles = ceil_div(p.depth.written, c.depths);
-    g.bands = staged ? ceil_div(p.row.written, c.band) : 1;
-    g.rows = ceil_div(staged ? c.band : p.row.written, g.walk.classes);
+    g.bands = ceil_div(p.row.written, c.band);
+    g.rows = ceil_div(c.band, g.walk.classes);
     g.strips = ceil_div(g.rows, c.strip);
     g.to = p.written;
     if (staged) {
@@ -54,15 +58,13 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
         const int volume = c.volumes ? p.depth.written : c.depths;
         g.unit_elements = volume * c.band * p.column.written;
     }
+    pitches from = p.read;
     if (read_too) {
         g.read_elements
                 = p.multiplier * p.depth.read * p.row.read * p.column.read;
         g.read_bytes
                 = ceil_div(c.planes * g.read_elements * bytes + 32, 16) * 16;
-    }
-    // Staged planes follow one another without gaps.
-    pitches from = p.read;
-    if (read_too) {
+        // Staged planes follow one another without gaps.
         from.column = 1;
         from.row = p.column.read;
         from.depth = from.row * p.row.read;
@@ -76,15 +78,15 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
     if (!g.read.columns.fill(p.column, c.columns, g.column_step,
                 first_column_of(g.tiles - 1, c.columns, g.column_step)
                         * p.column.step / p.column.up)
-            || p.depth.taps > most_taps
-            || !g.read.depths.fill(p.depth, c.depths, 1,
-                    (g.depth_tiles - 1) * c.depths * p.depth.step / p.depth.up)
+            || depths.taps > most_taps
+            || !g.read.depths.fill(depths, c.depths, 1,
+                    (g.depth_tiles - 1) * c.depths * depths.step / depths.up)
             || g.read.depths.count > most_taps || g.walk.phases > most_phases
-            || (p.row.taps > most_taps && !c.row_by_row))
+            || rows.taps > most_taps)
         return g;
     g.fits = true;
-    for (int f = 0; f < g.walk.phases && !c.row_by_row; ++f)
-        for (int k = 0; k < p.row.taps; ++k) {
+    for (int f = 0; f < g.walk.phases; ++f)
+        for (int k = 0; k < rows.taps; ++k) {
             const int sum = g.walk.sum_of(f, k);
             g.sum_of[f][k] = static_cast<short>(sum == axis::none ? -1 : sum);
             g.read.phase_used[f] |= sum != axis::none;
@@ -96,13 +98,11 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
                               : vector_along(bytes, p.alignment,
                                       p.column.written, p.written, c.columns);
 
-    const bool by_row = c.row_by_row && !staged;
-    long long items = static_cast<long long>(g.tiles)
-            * (by_row ? p.row.written : g.strips * g.walk.classes);
+    long long items
+            = static_cast<long long>(g.tiles) * g.strips * g.walk.classes;
     long long grid = 0;
     if (staged) {
         items *= (c.volumes ? g.depth_tiles : 1) * c.planes;
-        g.channel_blocks = 1;
         g.of_block = static_cast<int>(items);
         const long long units = static_cast<long long>(p.images) * p.channels
                 * (c.volumes ? 1 : g.depth_tiles);
@@ -123,15 +123,14 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
         }
     } else {
         items *= static_cast<long long>(g.depth_tiles) * p.images;
-        // A block of rows in NCX has one channel, whose weights it shares.
-        if (!p.channels_last && !by_row) items *= p.channels;
-        g.channel_blocks = p.channels_last
-                ? ceil_div(p.channels / c.vector, c.lanes)
-                : by_row ? p.channels
-                         : 1;
+        // Where a block shares weights it has so many channels.
+        if (p.channels_last || c.row_by_row)
+            g.channel_blocks = ceil_div(p.channels / c.vector, c.lanes);
+        else
+            items *= p.channels;
         g.of_block = c.threads / c.lanes;
         grid = (items + g.of_block - 1) / g.of_block * g.channel_blocks;
-        if (by_row)
+        if (c.row_by_row)
             g.shared_bytes = c.lanes * p.multiplier * p.depth.taps * p.row.taps
                     * p.column.taps * sum_bytes_of(p.type);
     }

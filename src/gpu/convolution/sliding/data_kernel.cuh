@@ -6,9 +6,10 @@ namespace gradnn::gpu::sliding {
 
 extern "C" __global__ void __launch_bounds__(
         specification.cut.threads, specification.cut.blocks)
-        gradnn_slide_data(const storage<specification.of.type> *read,
-                const storage<specification.of.type> *weights,
-                storage<specification.of.type> *written, fused_places others) {
+        gradnn_slide_data(const stored_of<specification.of.type> *read,
+                const stored_of<specification.of.type> *weights,
+                stored_of<specification.of.type> *written,
+                fused_places others) {
     slide_data<specification>(read, weights, written, others);
 }
 

@@ -26,10 +26,9 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
     const bool nxc = p.channels_last;
     const int m = p.multiplier;
     row_read read = reads(columns, vector * m);
-    const double deep = (p.depth.taps + depths - 1) * 1.0;
-    const double depth_slots = p.depth.up == 1
-            ? deep + (depths - 1) * (p.depth.step - 1)
-            : std::max(1.0, deep / p.depth.up);
+    const double depth_slots = std::max(1.0,
+            static_cast<double>(p.depth.taps + (depths - 1) * p.depth.step)
+                    / p.depth.up);
     const int phases = walk.phases;
     const int results = depths * columns * vector * p.row.up;
     const bool in_shared = staged != staging::none,
@@ -37,10 +36,9 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
     // Elements that ops behind the problem read; NCX is cut as without, by what was measured.
     const double others = in_shared ? 0.0 : results * epilogues_of(p);
     const double asked = nxc ? others : 0.0;
-    int stored = nxc ? vector
-                     : vector_along(bytes, p.alignment, p.column.written,
-                             p.written, columns);
-    if (in_shared && stored * bytes < 4) stored = 1;
+    const int stored = nxc ? vector
+                           : vector_along(bytes, p.alignment, p.column.written,
+                                   p.written, columns);
     const double read_elements = depth_slots * phases * read.met * vector * m;
     const double products = static_cast<double>(depths) * columns * vector * m
             * taps / (p.column.up * (p.depth.taps > 1 ? p.depth.up : 1));

@@ -1,7 +1,7 @@
 // A thread's tile of data, and its walk along the rows that it reads (data.cuh).
 #pragma once
 
-#include "gpu/convolution/sliding/data_again.cuh"
+#include "gpu/convolution/sliding/data_geometry.hpp"
 #include "gpu/convolution/sliding/rows.cuh"
 
 namespace gradnn::gpu::sliding {
@@ -14,9 +14,10 @@ struct data_walk {
     static constexpr bool staged = cut.staged != staging::none;
     static constexpr bool staged_read = cut.staged == staging::all;
     static constexpr bool grouped = g.read.grouped;
-    using type = storage<p.type>;
-    using sum_type = sum<p.type>;
+    using type = stored_of<p.type>;
+    using sum_type = sum_of<p.type>;
     static constexpr int channels = cut.vector * p.multiplier;
+    static constexpr int taps = p.depth.taps * p.row.taps * p.column.taps;
     /// From a row that is read to the next one.
     static constexpr int row_step = p.row.parts() ? p.row.dilation : p.row.step;
 
@@ -32,7 +33,7 @@ struct data_walk {
     // What ops behind the problem read where the thread writes: copied with the rows, or
     // of some rows of results in registers.
     static constexpr int ops = staged ? 0 : epilogues_of(p);
-    using written_unit = jit::elements<p.type, g.write_vector>;
+    using written_unit = elements<p.type, g.write_vector>;
     static constexpr int columns_at_once = p.channels_last ? 1 : g.write_vector;
     static constexpr int units_written
             = cut.depths * cut.columns / columns_at_once;
@@ -42,39 +43,27 @@ struct data_walk {
             : most(g.copied ? 1 : p.row.up * (grouped ? cut.unroll : 1),
                     least(32 / other_units, g.walk.open - p.row.up));
     written_unit other_rows[others_held][other_units];
-    jit::rows_on_their_way<written_unit, other_units, cut.threads> other_copies;
+    rows_on_their_way<written_unit, other_units, cut.threads> other_copies;
     // Where it reads and writes.
-    const type *read, *all_weights, *next;
-    int next_step, last_step; ///< next_step: whose rows are at `next`
+    const type *tensor_read, *all_weights, *read, *next;
+    int last_step;
     int last_whole_step; ///< whose rows of every phase are there
     type *written;
-    const type *read_from; ///< for write_again
     fused_places others;
 
-    __device__ void begin_at(int column, int depth) {
+    /// At a tile's first result; what its channel reads begins at `plane`.
+    __device__ void begin_at(const type *plane, int column, int depth) {
         first_column = column;
         read_column = column * p.column.step / p.column.up;
         first_depth = depth;
         read_depth = depth * p.depth.step / p.depth.up;
+        read = plane + read_depth * g.read.from.depth
+                + read_column * g.read.from.column;
     }
-
-    __device__ void load_weights(const sum_type *shared, int lane) {
-        for_each<p.multiplier, p.depth.taps, p.row.taps, p.column.taps,
-                cut.vector>([&](int m, int kd, int kh, int kw, int v) {
-            weights[m][kd][kh][kw][v] = shared
-                    ? shared[shared_weight(
-                            lane * cut.vector + v, m, kd, kh, kw)]
-                    : widen<p.type>(*(all_weights
-                            + weight_at<p>(channel + v, m, kd, kh, kw)));
-        });
-    }
-    __device__ static constexpr int shared_weight(
-            int of_channel, int m, int kd, int kh, int kw) {
-        return (((of_channel * p.multiplier + m) * p.depth.taps + kd)
-                               * p.row.taps
-                       + kh)
-                * p.column.taps
-                + kw;
+    __device__ const type *plane_in_tensor() const {
+        return tensor_read + image * p.read.image
+                + static_cast<long long>(channel) * p.multiplier
+                * p.read.channel;
     }
 
     __device__ type *row_at(int row) const {
@@ -111,7 +100,7 @@ struct data_walk {
                         const int i = e * units_written + unit;
                         const bool wanted = there && inside;
                         const type *const from
-                                = jit::other_of(at, others.epilogue[e]);
+                                = other_of(at, others.epilogue[e]);
                         if (!copies && wanted)
                             other_rows[to + r][i] = written_unit::load(from);
                         if constexpr (g.copied && ops > 0)
@@ -124,7 +113,9 @@ struct data_walk {
     /// The rows at `next` go to a slot of the ring, if they are there.
     __device__ void load(int step, int slot, bool checked) {
         const bool exists = !checked || !g.copied || step <= last_step;
-        const int first = (g.copied ? step : next_step) * p.row.step;
+        // Registers: after the last rows these again.
+        const int first
+                = (g.copied ? step : least(step, last_step)) * p.row.step;
         rows.template load<g.copied, g.walk.phases == 1>(
                 slot, next, [&](int f) {
                     return exists
@@ -134,13 +125,9 @@ struct data_walk {
         if constexpr (g.copied)
             load_others<p.row.up>(slot * p.row.up, row_of(step, 0), true, true);
     }
-    __device__ void advance() {
-        next += row_step * g.read.from.row;
-        ++next_step;
-    }
-    /// After the last rows these again.
+    __device__ void advance() { next += row_step * g.read.from.row; }
     __device__ void load_next(int step, int slot, bool checked) {
-        if (!checked || next_step < last_step) advance();
+        if (!checked || step <= last_step) advance();
         load(step, slot, checked);
     }
     __device__ void move_rows_up() { rows.move_up(); }
@@ -211,7 +198,7 @@ struct data_walk {
 #pragma unroll
                     for (int e = 0; e < ops; ++e) {
                         const int i = e * units_written + unit;
-                        made = jit::computed(p.epilogue[e], made,
+                        made = computed(p.epilogue[e], made,
                                 copied ? other_copies.taken(place, i)
                                        : other_rows[copied ? 0 : place][i]);
                     }
@@ -229,7 +216,7 @@ struct data_walk {
             take_again(row);
     }
     __device__ void take_again(int row) {
-        write_again<s>(read_from, all_weights, row_at(row), image, channel,
+        write_again(tensor_read, all_weights, row_at(row), image, channel,
                 first_depth, in_class + g.walk.classes * row, first_column,
                 others);
     }
@@ -278,7 +265,7 @@ struct data_walk {
             load_others<p.row.up * cut.unroll>(0, row_of(u, 0), false);
 #pragma unroll
             for (int i = 0; i < cut.unroll; ++i) {
-                load_next(0, i, false);
+                load_next(u + cut.ahead + i, i, false);
             }
         }
 #pragma unroll
@@ -297,38 +284,33 @@ struct data_walk {
         const int shift = g.walk.shift;
         int u = -floor_div(shift + g.walk.reach - first_row, up);
         last_step = floor_div(last_row - 1 - shift, up);
-        if (p.row.parts()) {
-            u = most(u, -floor_div(in_class + p.row.base, p.row.dilation));
-            last_step = least(last_step,
-                    floor_div(p.row.read - 1 - p.row.base - in_class,
-                            p.row.dilation));
-        } else {
-            u = most(u, 0);
-            last_step = least(last_step, (p.row.read - 1) / p.row.step);
-        }
+        // What step 0 would read.
+        const int origin = p.row.parts() ? in_class + p.row.base : 0;
+        u = most(u, -floor_div(origin, row_step));
+        last_step = least(
+                last_step, floor_div(p.row.read - 1 - origin, row_step));
         const int met = u <= last_step ? up * u + shift : last_row;
         checked_now = true;
         write_zeros(first_row, least(met, last_row));
         if (u > last_step) return;
         rows.find_outside(read_column, p.column.read, read_depth);
-        next_step = u;
         next = read
-                + static_cast<long long>(g.walk.row_of(p.row, u, 0, in_class))
+                + static_cast<long long>(origin + row_step * u)
                         * g.read.from.row;
         last_whole_step = g.walk.phases == 1
                 ? last_step
                 : least(last_step, p.row.read / p.row.step - 1);
         if constexpr (g.copied) {
             constexpr int slots = (cut.ahead + 1) * cut.unroll;
-            rows.copies = {jit::dynamic_shared() + g.copied_at, slots};
+            rows.copies = {dynamic_shared() + g.copied_at, slots};
             other_copies.own = reinterpret_cast<written_unit *>(
-                                       jit::dynamic_shared() + g.others_at)
+                                       dynamic_shared() + g.others_at)
                     + threadIdx.x;
         }
         walk_along(*this, u, last_step + 1);
-        // What the last rows need of others was copied too: the caches have it then.
+        // The last rows, whose others are waited for together: they were copied too, and the
+        // caches have them.
         if constexpr (g.copied && ops > 0) wait_for_copies<0>();
-            // The last rows, whose others are waited for together.
 #pragma unroll
         for (int first = 0; first < g.walk.open - up; first += others_held) {
             load_others<others_held>(0, row_of(u, first), true);
@@ -341,6 +323,22 @@ struct data_walk {
         write_zeros(most(first_row, row_of(u, most(g.walk.open - up, 0))),
                 last_row);
     }
+
+    // In data.cuh.
+    __device__ static void write_again(const type *read, const type *weights,
+            type *at, int image, int first_channel, int first_depth, int row,
+            int first_column, fused_places others);
+    __device__ static sum_type weight_of(
+            const type *all, int channel, int m, int kd, int kh, int kw);
+    __device__ void share_weights(sum_type *to, int first_channel) const;
+    __device__ void load_weights(const sum_type *shared, int lane);
+    __device__ void of_tensors(type *tensor);
+    __device__ void of_planes(type *tensor);
+    // In data_rows.cuh.
+    __device__ void share_weights_of_planes(
+            sum_type *to, unsigned first_unit, int units) const;
+    __device__ void add_taps(const type *from, const sum_type *by);
+    __device__ void pass_by(const sum_type *of_channel);
 };
 
 } // namespace gradnn::gpu::sliding

@@ -7,11 +7,6 @@
 
 namespace gradnn::gpu::sliding {
 
-template <element type>
-using storage = jit::stored_of<type>;
-template <element type>
-using sum = jit::sum_of<type>;
-
 /// What follows from a specification.
 template <const kernel_specification &s, typename Geometry>
 struct geometry_for {
@@ -38,15 +33,15 @@ __device__ __forceinline__ int digit_of(Number &rest, int count) {
 }
 
 template <element type>
-__device__ __forceinline__ sum<type> widen(storage<type> value) {
-    return jit::elements<type, 1> {{value}}[0];
+__device__ __forceinline__ sum_of<type> widen(stored_of<type> value) {
+    return elements<type, 1> {{value}}[0];
 }
 /// Zeros where it is not inside. No loads that promise that nothing writes there: the kernel
 /// may be resident before what it reads is written.
 template <element type, int count>
-__device__ __forceinline__ void load_into(jit::elements<type, count> &to,
-        const storage<type> *from, bool inside) {
-    using vector = jit::elements<type, count>;
+__device__ __forceinline__ void load_into(
+        elements<type, count> &to, const stored_of<type> *from, bool inside) {
+    using vector = elements<type, count>;
     to = inside ? vector::load(from) : vector::zeros();
 }
 
@@ -54,19 +49,6 @@ __device__ __forceinline__ void load_into(jit::elements<type, count> &to,
 template <typename Sum>
 __device__ __forceinline__ bool either_is_nan(Sum a, Sum b) {
     return !(a <= b) & !(a > b);
-}
-
-/// Where a weight lies, in elements. Channels are those of the tensor with fewer.
-template <problem_specification p>
-__device__ __forceinline__ long long weight_at(
-        int channel, int m, int kd, int kh, int kw) {
-    if (p.reversed) {
-        kd = p.depth.taps - 1 - kd;
-        kh = p.row.taps - 1 - kh;
-        kw = p.column.taps - 1 - kw;
-    }
-    return channel * p.weights.channel + m * p.weights.multiple
-            + kd * p.weights.depth + kh * p.weights.row + kw * p.weights.column;
 }
 
 /// So many elements, by all threads of a block, which then wait. `from` is at a multiple of
@@ -97,16 +79,15 @@ __device__ __forceinline__ void copy_to_shared(
 
 /// A result that lies in shared memory, by the ops behind the problem.
 template <problem_specification p>
-__device__ __forceinline__ void write_result(storage<p.type> *to,
-        const storage<p.type> *from, const fused_places &others) {
-    jit::with_epilogue(p, jit::elements<p.type, 1>::load(from), to, others)
-            .store(to);
+__device__ __forceinline__ void write_result(stored_of<p.type> *to,
+        const stored_of<p.type> *from, const fused_places &others) {
+    with_epilogue(p, elements<p.type, 1>::load(from), to, others).store(to);
 }
 /// So many of them, by all threads of a block; both are at the same place in a vector of 16
 /// bytes.
 template <problem_specification p>
-__device__ __forceinline__ void write_from_shared(storage<p.type> *to,
-        const storage<p.type> *from, int count, int threads,
+__device__ __forceinline__ void write_from_shared(stored_of<p.type> *to,
+        const stored_of<p.type> *from, int count, int threads,
         const fused_places &others) {
     constexpr int vector = 16 / bytes_of(p.type);
     const int thread = static_cast<int>(threadIdx.x);
@@ -123,13 +104,13 @@ __device__ __forceinline__ void write_from_shared(storage<p.type> *to,
     const int whole = (count - head) / vector;
     if (thread < head) write_result<p>(to + thread, from + thread, others);
     // With ops, some vectors of the other tensors are on their way together.
-    using unit = jit::elements<p.type, vector>;
+    using unit = elements<p.type, vector>;
     for (int i = thread; i < whole; i += together * threads) {
         unit asked[together][most(1, ops)];
         for_each<together, ops>([&](int k, int e) {
             if (i + k * threads < whole)
                 asked[k][e] = unit::load(
-                        jit::other_of(to + head + (i + k * threads) * vector,
+                        other_of(to + head + (i + k * threads) * vector,
                                 others.epilogue[e]));
         });
         for_each<together>([&](int k) {
@@ -138,7 +119,7 @@ __device__ __forceinline__ void write_from_shared(storage<p.type> *to,
             auto made = unit::load(from + at);
 #pragma unroll
             for (int e = 0; e < ops; ++e)
-                made = jit::computed(p.epilogue[e], made, asked[k][e]);
+                made = computed(p.epilogue[e], made, asked[k][e]);
             if constexpr (ops > 0)
                 made.stream(to + at);
             else

@@ -11,12 +11,12 @@
 
 #include "base/text.hpp"
 #include "gpu/convolution/facts.hpp"
-#include "gpu/convolution/makers.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/sliding/cuts.hpp"
 #include "gpu/convolution/weights_sum.hpp"
 #include "gpu/jit/load.hpp"
-#include "gpu/runtime/kernel_plan.hpp"
+#include "gpu/kernels.hpp"
+#include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/plan_timer.hpp"
 #include "kernel/argument_bytes.hpp"
 #include "kernel/problem_text.hpp"
@@ -30,31 +30,31 @@ namespace {
 constexpr const char *name = "convolution.gpu_sliding";
 constexpr int vectors = 16; ///< bytes that tensors are expected at multiples of
 
-jit::kernel_launch launch_of(const kernel_specification &s, bool of_weights) {
-    const auto launch = [&](const auto &g, const char *file,
-                                const char *entry) -> jit::kernel_launch {
-        return {{file, text_of(s), entry}, g.grid, s.cut.threads,
-                static_cast<size_t>(g.shared_bytes)};
-    };
-    return of_weights ? launch(weights_geometry::of(s),
-                   "gpu/convolution/sliding/weights_kernel.cuh",
-                   "gradnn_slide_weights")
-                      : launch(data_geometry::of(s),
-                              "gpu/convolution/sliding/data_kernel.cuh",
-                              "gradnn_slide_data");
+template <typename Geometry>
+jit::kernel_launch launch_of(
+        const kernel_specification &s, const char *file, const char *entry) {
+    const Geometry g = Geometry::of(s);
+    return {{file, text_of(s), entry}, g.grid, s.cut.threads,
+            static_cast<size_t>(g.shared_bytes)};
 }
 
 /// The kernels for tensors at multiples of so many bytes: compiled when they are first
 /// needed.
 class variant {
 public:
-    variant(const convolution_problem &problem,
-            std::span<const kernel_specification> tried)
+    variant(const convolution_problem &problem, std::span<const choice> tried)
         : problem_(problem),
           read_(is_to_src(problem) ? 2 : 0),
           written_(2 - read_) {
-        for (const kernel_specification &each : tried) {
-            tried_.push_back(launch_of(each, is_of_weights(problem)));
+        for (const auto &[cost, each] : tried) {
+            tried_.push_back(is_of_weights(problem)
+                            ? launch_of<weights_geometry>(each,
+                                    "gpu/convolution/sliding/"
+                                    "weights_kernel.cuh",
+                                    "gradnn_slide_weights")
+                            : launch_of<data_geometry>(each,
+                                    "gpu/convolution/sliding/data_kernel.cuh",
+                                    "gradnn_slide_data"));
             parts_.push_back(each.cut.parts);
         }
     }
@@ -75,6 +75,19 @@ public:
             add_parts_ = weights_sum_launcher("convolution.gpu_sliding (parts)",
                     problem_, parts_[taken_], true);
         return {};
+    }
+    /// By the first who needs it.
+    const variant &compiled_later(const compile_options &options) {
+        std::call_once(later_, [&] {
+            const std::string refusal = compile(options);
+            if (!refusal.empty())
+                throw error(status::runtime_error,
+                        text(name,
+                                ": no kernel for tensors that do not begin at "
+                                "a multiple of 16 bytes: ",
+                                refusal));
+        });
+        return *this;
     }
 
     void launch(const launch_stream &stream, std::span<void *const> args,
@@ -99,60 +112,37 @@ private:
     std::vector<int64_t> parts_; ///< 0 of data
     size_t taken_ = 0;
     launcher add_parts_; ///< of gradients of weights
+    std::once_flag later_;
 };
 
-/// Of all forms of a problem the specifications of least cost, best first.
-std::vector<kernel_specification> ranked(
-        const std::vector<problem_specification> &forms, const gpu_facts &gpu,
-        bool of_weights) {
+/// Of all forms of a problem, best first.
+std::vector<choice> ranked(const std::vector<problem_specification> &forms,
+        const gpu_facts &gpu, bool of_weights) {
     std::vector<choice> choices;
     for (const problem_specification &form : forms)
         std::ranges::copy(of_weights ? weights_choices(form, gpu)
                                      : data_choices(form, gpu),
                 std::back_inserter(choices));
     std::ranges::stable_sort(choices, {}, &choice::cost);
-    std::vector<kernel_specification> specifications;
-    for (const choice &each : choices)
-        specifications.push_back(each.specification);
-    return specifications;
+    return choices;
 }
 
-/// Of tensors at multiples of 16 bytes, compiled, and of others, once they are met.
-struct variants {
-    std::unique_ptr<variant> aligned, others;
-    std::once_flag others_compiled = {};
-};
-
-std::unique_ptr<detail::plan> plan_of(std::unique_ptr<variant> aligned,
-        std::unique_ptr<variant> others, const compile_options &options) {
-    const size_t workspace_bytes
-            = std::max(aligned->workspace_bytes(), others->workspace_bytes());
-    const auto all
-            = std::make_shared<variants>(std::move(aligned), std::move(others));
+/// Of kernels for tensors at multiples of 16 bytes, compiled, and for others.
+std::unique_ptr<detail::plan> plan_of(const std::shared_ptr<variant> &aligned,
+        const std::shared_ptr<variant> &others,
+        const compile_options &options) {
     return std::make_unique<launched_plan>(
-            [all, options](std::span<void *const> args, std::byte *workspace,
-                    const launch_stream &stream) {
+            [aligned, others, options](std::span<void *const> args,
+                    std::byte *workspace, const launch_stream &stream) {
                 // Weights are loaded one by one.
-                bool aligned = true;
+                bool are_aligned = true;
                 for (size_t i = 0; i < args.size(); ++i)
-                    aligned = aligned
+                    are_aligned = are_aligned
                             && (i == 1 || is_aligned(args[i], vectors));
-                if (!aligned)
-                    std::call_once(all->others_compiled, [&] {
-                        const std::string refusal
-                                = all->others->compile(options);
-                        if (!refusal.empty())
-                            throw error(status::runtime_error,
-                                    text(name,
-                                            ": no kernel for tensors that do "
-                                            "not begin at a multiple of 16 "
-                                            "bytes: ",
-                                            refusal));
-                    });
-                (aligned ? all->aligned : all->others)
-                        ->launch(stream, args, workspace);
+                (are_aligned ? *aligned : others->compiled_later(options))
+                        .launch(stream, args, workspace);
             },
-            workspace_bytes);
+            std::max(aligned->workspace_bytes(), others->workspace_bytes()));
 }
 
 } // namespace
@@ -179,20 +169,19 @@ plan_or_refusal make_fused(const detail::fused_convolution &whole,
             = ranked(specifications_of(whole, vectors, bulk_copies, refusal),
                     gpu, of_weights);
     if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
-    std::vector<kernel_specification> others;
+    std::vector<choice> others;
     if (!of_weights)
         others = ranked(specifications_of(whole, bytes, bulk_copies, refusal),
                 gpu, false);
-    const auto best_of
-            = [](std::span<const kernel_specification> all, size_t most) {
-                  return all.first(std::min(all.size(), most));
-              };
+    const auto best_of = [](std::span<const choice> all, size_t most) {
+        return all.first(std::min(all.size(), most));
+    };
     constexpr size_t most_tried = 3, most_measured = 6;
     std::vector<std::unique_ptr<detail::plan>> plans;
     // By measuring one plan for each way to cut the work; else the best by estimate.
     const size_t most_plans = options.autotune ? most_measured : 1;
     for (size_t way = 0; way < std::min(ways.size(), most_plans); ++way) {
-        auto first = std::make_unique<variant>(problem,
+        const auto first = std::make_shared<variant>(problem,
                 best_of(std::span(ways).subspan(way),
                         options.autotune ? 1 : most_tried));
         refusal = first->compile(options);
@@ -200,13 +189,14 @@ plan_or_refusal make_fused(const detail::fused_convolution &whole,
         auto tried = best_of(others, most_tried);
         // Weights are cut alike wherever the tensors begin: the order of a sum follows from
         // the cut. Rows that are loaded element by element may be too many loads.
-        kernel_specification alike = ways[way + first->taken()];
-        alike.of.alignment = bytes;
+        choice alike = ways[way + first->taken()];
+        alike.specification.of.alignment = bytes;
         if (of_weights)
-            tried = {&alike, weights_geometry::of(alike).fits ? 1U : 0U};
+            tried = {&alike,
+                    weights_geometry::of(alike.specification).fits ? 1U : 0U};
         if (tried.empty()) break;
-        plans.push_back(plan_of(std::move(first),
-                std::make_unique<variant>(problem, tried), options));
+        plans.push_back(plan_of(
+                first, std::make_shared<variant>(problem, tried), options));
     }
     if (plans.empty())
         return detail::refuse("windows whose taps fit in registers", problem);

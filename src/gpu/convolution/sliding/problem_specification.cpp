@@ -31,22 +31,15 @@ pitches pitches_of(const tensor_view &tensor) {
 
 /// Along one axis, as specification.hpp has it.
 axis axis_of(const convolution_problem &p, size_t i) {
-    const int64_t taps = p.weights.dims[i + 3];
-    const int64_t gap = taps == 1 ? 1 : p.dilations[i];
-    const int64_t pad = p.pads_begin[i];
     const auto narrow = [](int64_t value) { return static_cast<int>(value); };
-    const int stride = narrow(p.strides[i]);
-    const int src = narrow(p.src.dims[i + 2]), dst = narrow(p.dst.dims[i + 2]);
-    switch (p.direction) {
-        case convolution_direction::backward_data:
-            return {dst, src, narrow(taps), 1, stride, narrow(gap),
-                    narrow(pad)};
-        case convolution_direction::forward:
-            return {src, dst, narrow(taps), stride, 1, narrow(gap),
-                    narrow((taps - 1) * gap - pad)};
-        case convolution_direction::backward_weights: break;
-    }
-    return {src, dst, narrow(taps), stride, 1, narrow(-gap), narrow(-pad)};
+    const int taps = narrow(p.weights.dims[i + 3]),
+              stride = narrow(p.strides[i]),
+              gap = taps == 1 ? 1 : narrow(p.dilations[i]),
+              pad = narrow(p.pads_begin[i]), src = narrow(p.src.dims[i + 2]),
+              dst = narrow(p.dst.dims[i + 2]);
+    if (is_to_src(p)) return {dst, src, taps, 1, stride, gap, pad};
+    if (is_of_weights(p)) return {src, dst, taps, stride, 1, -gap, -pad};
+    return {src, dst, taps, stride, 1, gap, (taps - 1) * gap - pad};
 }
 
 std::string refusal_of(const convolution_problem &p) {
@@ -85,7 +78,9 @@ void swap_rows_and_columns(problem_specification &p) {
 
 /// Rows follow one another in the images: weights then stay in registers.
 problem_specification along_images(problem_specification p) {
-    p.row = {p.images, p.images, 1, 1, 1, p.row.dilation < 0 ? -1 : 1, 0};
+    const int dilation = p.row.dilation < 0 ? -1 : 1;
+    p.row = axis::flat(p.images);
+    p.row.dilation = dilation;
     p.read.row = p.read.image;
     p.written.row = p.written.image;
     p.images = 1;
@@ -172,14 +167,12 @@ std::vector<problem_specification> specifications_of(
         if (s.depth.taps == 1 && s.row.taps == 1 && s.column.taps > 1
                 && !too_long)
             swap_rows_and_columns(s);
-        forms.push_back(s);
     } else if (s.depth.is_flat() && s.row.is_flat() && s.row.read == 1
             && s.depth.read == 1) {
         forms.push_back(along_images(s));
-        if (!of_weights) forms.push_back(s);
-    } else {
-        forms.push_back(s);
+        if (of_weights) return forms;
     }
+    forms.push_back(s);
     return forms;
 }
 
@@ -195,10 +188,10 @@ std::string text_of(const kernel_specification &s) {
                             "blocks", c.blocks, "depths", c.depths, "staged",
                             numbered("staging", c.staged), "planes", c.planes,
                             "band", c.band, "volumes", c.volumes, "row_by_row",
-                            c.row_by_row, "chunk", c.chunk, "channels",
-                            c.channels, "row_taps", c.row_taps, "parts",
-                            c.parts, "rounds", c.rounds, "staged_rows",
-                            c.staged_rows, "piece", c.piece)));
+                            c.row_by_row, "chunk", c.chunk, "run", c.run,
+                            "row_taps", c.row_taps, "parts", c.parts, "rounds",
+                            c.rounds, "staged_rows", c.staged_rows, "piece",
+                            c.piece)));
 }
 
 } // namespace gradnn::gpu::sliding

@@ -16,15 +16,13 @@ struct loaded_rows {
     static constexpr const Geometry &g = geometry_for<s, Geometry>::g;
     static constexpr bool copied = g.copied;
     static constexpr const row_table &table = g.*part;
-    using type = storage<p.type>;
-    using vector = jit::elements<p.type, table.loaded>;
+    using type = stored_of<p.type>;
+    using vector = elements<p.type, table.loaded>;
 
-    vector rows[copied ? 1 : cut.ahead][table.phases][table.depths.count]
-               [table.pieces][table.columns.count];
+    vector rows[copied ? 1 : cut.ahead][table.units()];
     /// Those that left the ring together, where they do.
-    vector taken[table.grouped ? cut.ahead : 1][table.phases]
-                [table.depths.count][table.pieces][table.columns.count];
-    jit::rows_on_their_way<vector, table.units(), cut.threads> copies;
+    vector taken[table.grouped ? cut.ahead : 1][table.units()];
+    rows_on_their_way<vector, table.units(), cut.threads> copies;
     bool column_inside[table.columns.count], depth_inside[table.depths.count];
 
     /// Of what a tile's first result meets, of rows of so many columns.
@@ -36,20 +34,20 @@ struct loaded_rows {
         for (int z = 0; z < table.depths.count; ++z)
             depth_inside[z] = table.depths.is_inside(z, depth, p.depth.read);
     }
-    /// Calls body(phase, depth, piece, unit) for the vectors of a row that are used.
+    __device__ static constexpr int place_of(int f, int z, int m, int unit) {
+        return ((f * table.depths.count + z) * table.pieces + m)
+                * table.columns.count
+                + unit;
+    }
+    /// Calls body(place, phase, depth, piece, unit) for the vectors of a row that are used.
     template <typename Body>
     __device__ __forceinline__ static void for_each_unit(const Body &body) {
         for_each<table.phases, table.depths.count, table.pieces,
                 table.columns.count>([&](int f, int z, int m, int unit) {
             if (table.phase_used[f] && table.depths.used[z]
                     && table.columns.used[unit])
-                body(f, z, m, unit);
+                body(place_of(f, z, m, unit), f, z, m, unit);
         });
-    }
-    __device__ static constexpr int copied_unit(int f, int z, int m, int unit) {
-        return ((f * table.depths.count + z) * table.pieces + m)
-                * table.columns.count
-                + unit;
     }
     /// The rows at a place, given for what the first result meets, go to a slot; row_inside
     /// (phase) says which are there. Others are zeros, or what the slot had, where these are.
@@ -59,15 +57,14 @@ struct loaded_rows {
                 = p.channels_last ? table.loaded : table.from.channel;
         bool there[table.phases];
         for_each<table.phases>([&](int f) { there[f] = row_inside(f); });
-        for_each_unit([&](int f, int z, int m, int unit) {
+        for_each_unit([&](int place, int f, int z, int m, int unit) {
             const type *const from = at + f * table.from.row
                     + table.depths.at[z] * table.from.depth + m * piece_pitch
                     + table.columns.at[unit] * table.from.column;
             const bool wanted
                     = there[f] && depth_inside[z] && column_inside[unit];
-            const int place = copied_unit(f, z, m, unit);
             if constexpr (!asynchronous)
-                load_into(rows[slot][f][z][m][unit], from, wanted);
+                load_into(rows[slot][place], from, wanted);
             else if constexpr (keeps)
                 copies.copy(slot, place, wanted, from);
             else
@@ -76,37 +73,35 @@ struct loaded_rows {
     }
     /// Copied rows, to registers.
     __device__ void take(int slot) {
-        for_each_unit([&](int f, int z, int m, int unit) {
-            rows[0][f][z][m][unit]
-                    = copies.taken(slot, copied_unit(f, z, m, unit));
+        for_each_unit([&](int place, auto...) {
+            rows[0][place] = copies.taken(slot, place);
         });
     }
     /// Registers: rows leave the ring.
     __device__ void take_row(int slot) {
-        for_each_unit([&](int f, int z, int m, int unit) {
-            taken[slot][f][z][m][unit] = rows[slot][f][z][m][unit];
+        for_each_unit([&](int place, auto...) {
+            taken[slot][place] = rows[slot][place];
         });
     }
     /// Registers: the ring moves up by a slot.
     __device__ void move_up() {
 #pragma unroll
         for (int i = 0; i + 1 < cut.ahead; ++i)
-            for_each_unit([&](int f, int z, int m, int unit) {
-                rows[i][f][z][m][unit] = rows[i + 1][f][z][m][unit];
+            for_each_unit([&](int place, auto...) {
+                rows[i][place] = rows[i + 1][place];
             });
     }
     /// Of the rows in a slot, or taken, the element of a column, counted from the first loaded
     /// one, and of a channel of the vector or a plane.
-    __device__ sum<p.type> element_of(
+    __device__ sum_of<p.type> element_of(
             int slot, int f, int z, int column, int channel) const {
         const int unit = column / table.columns.vector;
         const int piece = p.channels_last ? channel / table.loaded : channel;
         const int e = p.channels_last ? channel % table.loaded
                                       : column % table.columns.vector;
-        if constexpr (table.grouped)
-            return taken[slot][f][z][piece][unit][e];
-        else
-            return rows[copied ? 0 : slot][f][z][piece][unit][e];
+        const int place = place_of(f, z, piece, unit);
+        return table.grouped ? taken[slot][place][e]
+                             : rows[copied ? 0 : slot][place][e];
     }
 };
 

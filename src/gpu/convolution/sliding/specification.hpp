@@ -22,6 +22,10 @@ struct axis {
     /// What a written position at `offset` from a tile's first one reads by a tap, from what
     /// that one reads; `none` where nothing.
     static constexpr int none = -(1 << 30);
+    /// Whose positions meet the same one and no other.
+    static constexpr axis flat(int positions) {
+        return {positions, positions, 1, 1, 1, 1, 0};
+    }
     constexpr int met(int offset, int tap) const {
         const int at = offset * step + base - tap * dilation;
         return at % up == 0 ? at / up : none;
@@ -62,24 +66,25 @@ enum class staging { none, results, all };
 
 /// How the work of a kernel is cut.
 struct work_cut {
-    int vector; ///< channels of a thread; 1 in NCX
+    int vector = 1; ///< channels of a thread; 1 in NCX
     int columns; ///< of a thread: results in a row, or places of dst
-    int strip; ///< rows that a thread walks through
-    int ahead; ///< rows on their way, in registers, or groups of rows
-    int unroll; ///< steps of the loop's body, a multiple of `ahead`, or rows of a group
+    int strip = 1; ///< rows that a thread walks through
+    int ahead = 1; ///< rows on their way, in registers, or groups of rows
+    int unroll
+            = 1; ///< steps of the loop's body, a multiple of `ahead`, or rows of a group
     bool unchecked; ///< a body without tests for the middle of a strip
     /// Rows ahead are copied to shared memory by 4, 8 or 16 bytes, in `ahead` groups of as
     /// many rows as the loop's body has steps.
     bool copies;
-    int lanes; ///< vectors of channels side by side in a block; 1 in NCX
+    int lanes = 1; ///< vectors of channels side by side in a block
     int threads, blocks; ///< of a block; that a multiprocessor is to hold
 
     // Data.
-    int depths; ///< in which a thread has its columns
+    int depths = 1; ///< in which a thread has its columns
     /// NCX: results, or all, lie in shared memory; a block has so many planes (volumes,
     /// where `volumes`), or a band of rows of one.
     staging staged;
-    int planes, band;
+    int planes = 1, band;
     bool volumes;
     /// For windows whose taps do not fit in registers: a thread has the results of one row,
     /// the window's rows pass by, and the weights lie in shared memory. Where all is staged,
@@ -88,7 +93,7 @@ struct work_cut {
     int chunk;
 
     // Weights.
-    int channels; ///< NCX: side by side in a block; 0: a block has one
+    int run = 1; ///< threads of a channel side by side in a block
     int row_taps; ///< of the window's rows so many are a block's; 0: all
     int parts,
             rounds; ///< partial sums of a weight, each of so many rounds of a block
@@ -135,8 +140,7 @@ constexpr int column_step_of(const problem_specification &p) {
 
 /// The first column of a tile, of so many that are `step` apart.
 constexpr int first_column_of(int tile, int columns, int step) {
-    return step > 1 ? tile % step + tile / step * (step * columns)
-                    : tile * columns;
+    return tile % step + tile / step * (step * columns);
 }
 
 // How much the tables below hold.
@@ -146,8 +150,8 @@ constexpr int most_phases = 32;
 constexpr int most_taps = 64; ///< along an axis that is unrolled
 constexpr int most_columns = 32;
 
-/// The walk along the rows. At step u row_of(u, phase) are read, and tap k of a phase adds
-/// to open sum a, which is of written row up * u + shift + a of its class.
+/// The walk along the rows. At step u rows are read, one of each phase, and tap k of a phase
+/// adds to open sum a, which is of written row up * u + shift + a of its class.
 struct row_walk {
     axis along; ///< of a class
     int classes, phases, shift, open, reach;
@@ -178,11 +182,6 @@ struct row_walk {
     constexpr int sum_of(int phase, int tap) const {
         const int at = phase - along.base + tap * along.dilation;
         return at % along.step == 0 ? at / along.step - shift : axis::none;
-    }
-    constexpr int row_of(
-            const axis &rows, int u, int phase, int in_class) const {
-        return rows.parts() ? in_class + rows.base + rows.dilation * u
-                            : rows.step * u + phase;
     }
 };
 

@@ -1,13 +1,8 @@
-// Depthwise convolution, gradient of the weights:
-//
-//   diff_weights[c,m,k] = sum over n and x of dst[n,c*multiplier+m,x]
-//                                             * src[n,c,x*stride-pad+k*dilation]
-//
-// A thread has a tile of columns of dst (in NXC of a vector of channels) and walks along the
-// rows of src. It keeps the last rows of dst, so that each row of either is loaded once, some
-// rows ahead, and adds the products of all taps to sums in registers. A block adds its
-// threads' sums and writes a partial sum of each weight; weights_sum.cuh adds these in f64. No sum
-// in f32 has more terms than the plan says, every order is fixed, and there are no atomics.
+// Depthwise convolution, gradient of the weights (README.md has the formula). A thread walks
+// along the rows of src and dst (weights_walk.cuh) with the sums of all taps in registers. A
+// block adds its threads' sums and writes a partial sum of each weight; weights_sum.cuh adds
+// these in f64. No sum in f32 has more terms than the plan says, every order is fixed, and
+// there are no atomics.
 //
 // A zero stands for what lies outside: a total that is not finite is taken again from the
 // definition.
@@ -19,8 +14,8 @@ namespace gradnn::gpu::sliding {
 
 /// By all threads of a block, the columns of a row from `first` on, zeros for those outside.
 template <element of, int loaded, int threads>
-__device__ __forceinline__ void copy_columns(storage<of> *to,
-        const storage<of> *from, int columns, int first, int count) {
+__device__ __forceinline__ void copy_columns(stored_of<of> *to,
+        const stored_of<of> *from, int columns, int first, int count) {
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x) * loaded; i < count;
             i += threads * loaded)
@@ -33,29 +28,24 @@ __device__ __forceinline__ void copy_columns(storage<of> *to,
 /// Long windows of one row: all threads of a block load some rows of a channel, the next ones
 /// while they work, and a thread adds the products of some columns of dst.
 template <const kernel_specification &s>
-__device__ void add_staged_rows(weights_walk<s> &t,
-        const storage<s.of.type> *src, const storage<s.of.type> *dst,
-        int channel, int part) {
-    constexpr problem_specification p = s.of;
-    constexpr work_cut cut = s.cut;
-    constexpr const weights_geometry &g = geometry_for<s, weights_geometry>::g;
-    using type = storage<p.type>;
+__device__ void weights_walk<s>::add_staged_rows(
+        const type *all_src, const type *all_dst, int part) {
     constexpr int vector = 16 / bytes_of(p.type);
-    using vector_type = jit::elements<p.type, vector>;
+    using vector_type = elements<p.type, vector>;
     const int thread = static_cast<int>(threadIdx.x);
-    type *const staged = reinterpret_cast<type *>(jit::dynamic_shared());
-    const type *const of_src = src + channel * p.read.channel;
-    const type *const of_dst = dst + channel * p.written.channel;
+    type *const staged = reinterpret_cast<type *>(dynamic_shared());
+    const type *const of_src = all_src + channel * p.read.channel;
+    const type *const of_dst = all_dst + channel * p.written.channel;
 
     const auto submit = [&](int group, int buffer) {
 #pragma unroll 1
         for (int r = 0; r < cut.staged_rows; ++r) {
             const int item = group * cut.staged_rows + r;
-            int rest = item / g.pieces;
+            int rest = item;
+            const int column = digit_of(rest, g.tiles) * cut.piece;
             const int row = digit_of(rest, p.row.written);
             const int depth = rest % p.depth.written;
             const int image = rest / p.depth.written;
-            const int column = item % g.pieces * cut.piece;
             const bool exists = item < g.items;
             type *const to
                     = staged + (buffer * cut.staged_rows + r) * g.row_elements;
@@ -72,9 +62,10 @@ __device__ void add_staged_rows(weights_walk<s> &t,
     };
     const int first = part * cut.rounds;
     const int end = least(first + cut.rounds, g.groups);
-    const int row = thread / g.tiles;
+    constexpr int tiles = cut.piece / cut.columns;
+    const int row = thread / tiles;
     const type *const own
-            = staged + row * g.row_elements + thread % g.tiles * cut.columns;
+            = staged + row * g.row_elements + thread % tiles * cut.columns;
     if (first < end) submit(first, 0);
     int buffer = 0;
 #pragma unroll 1
@@ -86,39 +77,73 @@ __device__ void add_staged_rows(weights_walk<s> &t,
         const type *const from
                 = own + buffer * cut.staged_rows * g.row_elements;
         vector_type by[cut.columns / vector];
-#pragma unroll
-        for (int i = 0; i < cut.columns / vector; ++i)
+        for_each<cut.columns / vector>([&](int i) {
             by[i] = vector_type::load(from + g.src_columns + i * vector);
+        });
         constexpr int count = g.past + cut.columns + p.column.taps - 1;
 #pragma unroll
         for (int at = 0; at < count; at += vector) {
             const auto some = vector_type::load(from + at);
-#pragma unroll
-            for (int e = 0; e < vector; ++e)
-#pragma unroll
-                for (int i = 0; i < cut.columns; ++i) {
-                    const int k = at + e - g.past - i;
-                    if (k < 0 || k >= p.column.taps) continue;
-                    t.sums[0][0][0][k][0] = multiply_add(some[e],
-                            by[i / vector][i % vector], t.sums[0][0][0][k][0]);
-                }
+            for_each<vector, cut.columns>([&](int e, int i) {
+                const int k = at + e - g.past - i;
+                if (k >= 0 && k < p.column.taps)
+                    sums[0][0][0][k][0] = multiply_add(some[e],
+                            by[i / vector][i % vector], sums[0][0][0][k][0]);
+            });
         }
     }
     __syncthreads();
 }
 
+/// The strips of a part, by a thread at a place among those of its channel.
+template <const kernel_specification &s>
+__device__ __forceinline__ void weights_walk<s>::add_strips(const type *all_src,
+        const type *all_dst, unsigned slot, unsigned part) {
+    if constexpr (g.copied) {
+        constexpr int rows = (cut.ahead + 1) * cut.unroll;
+        src_rows.copies = {dynamic_shared(), rows};
+        dst_rows.copies = {dynamic_shared() + g.dst_at, rows};
+    }
+    const unsigned last_round
+            = least((part + 1) * cut.rounds, static_cast<int>(g.groups));
+#pragma unroll 1
+    for (unsigned round = part * cut.rounds; round < last_round; ++round) {
+        unsigned rest = round * g.of_block + slot;
+        if (slot >= g.of_block || rest >= g.items || channel >= p.channels)
+            continue;
+        const int tile = digit_of(rest, g.tiles);
+        in_class = digit_of(rest, g.classes);
+        const int strip = digit_of(rest, g.strips);
+        depth = rest % p.depth.written;
+        const int image = rest / p.depth.written;
+        const int column = first_column_of(tile, cut.columns, g.column_step);
+        const int first = g.first_step + strip * cut.strip;
+        const int end = least(first + cut.strip, g.end_step);
+        if (first >= end) continue;
+        walk(all_src + image * p.read.image + channel * p.read.channel
+                        + static_cast<long long>(depth) * p.depth.step
+                                * p.read.depth
+                        + static_cast<long long>(column) * p.column.step
+                                * p.read.column,
+                all_dst + image * p.written.image
+                        + static_cast<long long>(channel) * p.multiplier
+                                * p.written.channel
+                        + depth * p.written.depth + column * p.written.column,
+                column, first, end);
+    }
+}
+
 /// Writes partial sums [part][number], numbers counting the channels of dst, then the
 /// window along W, H and D.
 template <const kernel_specification &s>
-__device__ void slide_weights(const storage<s.of.type> *src,
-        const storage<s.of.type> *dst, sum<s.of.type> *partials) {
-    using walk_type = weights_walk<s>;
-    using sum_type = sum<s.of.type>;
+__device__ void slide_weights(const stored_of<s.of.type> *src,
+        const stored_of<s.of.type> *dst, sum_of<s.of.type> *partials) {
+    using sum_type = sum_of<s.of.type>;
     constexpr problem_specification p = s.of;
     constexpr work_cut cut = s.cut;
     constexpr const weights_geometry &g = geometry_for<s, weights_geometry>::g;
     wait_and_let_later_work_start();
-    walk_type t;
+    weights_walk<s> t;
     const unsigned thread = threadIdx.x;
     const unsigned channel_block = blockIdx.x % g.channel_blocks;
     unsigned part = blockIdx.x / g.channel_blocks;
@@ -128,57 +153,15 @@ __device__ void slide_weights(const storage<s.of.type> *src,
         part /= g.tap_blocks;
     }
     // The place of a thread among those of its channels, and these.
-    unsigned lane = 0, slot = thread;
-    int channel = channel_block;
-    constexpr int lanes = p.channels_last ? cut.lanes
-            : cut.channels                ? cut.channels
-                                          : 1;
-    if constexpr (p.channels_last) {
-        lane = thread % cut.lanes;
-        slot = thread / cut.lanes;
-        channel = (channel_block * cut.lanes + lane) * cut.vector;
-    } else if constexpr (cut.channels > 0) {
-        lane = thread / g.slots % cut.channels;
-        slot = thread % g.slots + thread / (g.slots * cut.channels) * g.slots;
-        channel = channel_block * cut.channels + lane;
-    }
+    const unsigned lane = thread / cut.run % cut.lanes;
+    const unsigned slot
+            = thread % cut.run + thread / (cut.run * cut.lanes) * cut.run;
+    t.channel = (channel_block * cut.lanes + lane) * cut.vector;
     t.for_each_sum([](sum_type &sum_of, int) { sum_of = 0; });
-    if constexpr (g.copied) {
-        t.src_rows.copies
-                = {jit::dynamic_shared(), (cut.ahead + 1) * cut.unroll};
-        t.dst_rows.copies = {
-                jit::dynamic_shared() + g.dst_at, (cut.ahead + 1) * cut.unroll};
-    }
-    const unsigned last_round
-            = least((part + 1) * cut.rounds, static_cast<int>(g.groups));
     if constexpr (cut.staged_rows > 0)
-        add_staged_rows<s>(t, src, dst, channel, static_cast<int>(part));
-#pragma unroll 1
-    for (unsigned round = part * cut.rounds;
-            cut.staged_rows == 0 && round < last_round; ++round) {
-        unsigned rest = round * g.of_block + slot;
-        if (slot >= g.of_block || rest >= g.items || channel >= p.channels)
-            continue;
-        const int tile = digit_of(rest, g.tiles);
-        t.in_class = digit_of(rest, g.classes);
-        const int strip = digit_of(rest, g.strips);
-        t.depth = rest % p.depth.written;
-        const int image = rest / p.depth.written;
-        const int column = first_column_of(tile, cut.columns, g.column_step);
-        const int first = g.first_step + strip * cut.strip;
-        const int end = least(first + cut.strip, g.end_step);
-        if (first >= end) continue;
-        t.walk(src + image * p.read.image + channel * p.read.channel
-                        + static_cast<long long>(t.depth) * p.depth.step
-                                * p.read.depth
-                        + static_cast<long long>(column) * p.column.step
-                                * p.read.column,
-                dst + image * p.written.image
-                        + static_cast<long long>(channel) * p.multiplier
-                                * p.written.channel
-                        + t.depth * p.written.depth + column * p.written.column,
-                column, first, end);
-    }
+        t.add_staged_rows(src, dst, static_cast<int>(part));
+    else
+        t.add_strips(src, dst, slot, part);
     // The block's sums, so many of each thread at a time.
     constexpr int at_once = most(
             1, least(g.sums, 24000 / (cut.threads * sum_bytes_of(p.type))));
@@ -195,25 +178,22 @@ __device__ void slide_weights(const storage<s.of.type> *src,
                 shared[(i - chunk) * cut.threads + thread] = sum_of;
         });
         __syncthreads();
-        for (int q = thread; q < least(at_once, g.sums - chunk) * lanes;
+        for (int q = thread; q < least(at_once, g.sums - chunk) * cut.lanes;
                 q += cut.threads) {
-            const int of_lane = q % lanes;
-            const sum_type *const from = shared + q / lanes * cut.threads;
+            const int of_lane = q % cut.lanes;
+            const sum_type *const from = shared + q / cut.lanes * cut.threads;
             sum_type total = 0;
 #pragma unroll 8
             for (int j = 0; j < g.of_block; ++j)
-                total += from[p.channels_last ? j * lanes + of_lane
-                                : cut.channels
-                                ? (j / g.slots * lanes + of_lane) * g.slots
-                                        + j % g.slots
-                                : j];
-            int rest = q / lanes + chunk;
+                total += from[(j / cut.run * cut.lanes + of_lane) * cut.run
+                        + j % cut.run];
+            int rest = q / cut.lanes + chunk;
             const int v = digit_of(rest, cut.vector);
             const int kw = digit_of(rest, p.column.taps);
             const int kh = digit_of(rest, g.row_taps);
             const int kd = digit_of(rest, p.depth.taps);
             const int of_channel
-                    = (channel_block * lanes + of_lane) * cut.vector + v;
+                    = (channel_block * cut.lanes + of_lane) * cut.vector + v;
             if (of_channel < p.channels && kh + t.tap_row < p.row.taps)
                 to[t.number_of(rest, kd, kh, kw, of_channel)] = total;
         }

@@ -85,30 +85,31 @@ void estimator::add_tiles() {
     std::ranges::stable_sort(tiles, {}, &choice::cost);
 }
 
-/// NCX: channels whose planes a block of threads covers best.
-int channels_of_block(const estimator &e, int threads, int slots) {
-    if (slots > 64 || e.p.channels == 1 || e.p.images == 1) return 0;
-    int best = 0;
+/// NCX: a block has channels side by side whose planes, of so many threads, cover it best.
+void share_block(const estimator &e, work_cut &cut, double slots) {
+    cut.lanes = cut.run = 1;
+    if (slots > 64 || e.p.channels == 1 || e.p.images == 1) return;
+    cut.run = static_cast<int>(slots);
     double best_score = -1;
-    for (int channels = 1; channels <= threads / slots; ++channels) {
-        const int wide = slots * channels;
-        const double used
-                = static_cast<double>(wide * (threads / wide)) / threads;
+    for (int channels = 1; channels <= cut.threads / cut.run; ++channels) {
+        const int wide = cut.run * channels;
+        const double used = static_cast<double>(wide * (cut.threads / wide))
+                / cut.threads;
         const double whole = static_cast<double>(e.p.channels)
                 / (ceil_div(e.p.channels, channels) * channels);
         const double score = used * whole + 0.15 * std::min(1.0, wide / 32.0)
                 + 0.03 * std::min(1.0, wide / 128.0);
         if (score > best_score) {
             best_score = score;
-            best = channels;
+            cut.lanes = channels;
         }
     }
-    return best;
 }
 
-/// Strips, parts and rounds.
-std::optional<work_cut> finished(const estimator &e, work_cut cut) {
+/// A tile with its strips, parts and rounds, or nothing.
+std::optional<choice> finished(const estimator &e, choice tile) {
     const problem_specification &p = e.p;
+    work_cut cut = tile.specification.cut;
     cut.strip = 1 << 20;
     const weights_geometry all = weights_geometry::of({p, cut});
     if (!all.fits) return {};
@@ -116,58 +117,46 @@ std::optional<work_cut> finished(const estimator &e, work_cut cut) {
     const double of_strip = static_cast<double>(all.tiles) * p.depth.written
             * all.classes * p.images;
     const double held = static_cast<double>(e.gpu.multiprocessors) * cut.blocks;
-    std::optional<work_cut> best;
+    // Chains are short enough with a part for each round of short strips.
+    work_cut &best = tile.specification.cut;
+    best.strip = std::max(1, std::min(steps, longest_chain / cut.columns));
+    best.parts = best.rounds = 1;
+    best.parts = weights_geometry::of({p, best}).groups;
     double least_cost = HUGE_VAL;
     for (int strips = 1; strips <= std::max(1, steps / 3); ++strips) {
-        const int strip = std::max(1, ceil_div(steps, strips));
-        if (ceil_div(std::max(steps, 1), strip) != strips) continue;
-        work_cut tried = cut;
-        tried.strip = strip;
-        if (!p.channels_last)
-            tried.channels = channels_of_block(e, cut.threads,
-                    static_cast<int>(std::min<int64_t>(1 << 20,
-                            int64_t {all.tiles} * all.classes * strips
-                                    * p.depth.written)));
-        const weights_geometry g = weights_geometry::of({p, tried});
+        cut.strip = std::max(1, ceil_div(steps, strips));
+        if (ceil_div(std::max(steps, 1), cut.strip) != strips) continue;
+        if (!p.channels_last) share_block(e, cut, of_strip / p.images * strips);
+        const weights_geometry g = weights_geometry::of({p, cut});
         if (!g.fits) continue;
         const double blocks = g.channel_blocks * g.tap_blocks;
+        const double idle = static_cast<double>(g.of_block) * g.groups
+                / std::max(1.0, of_strip * strips);
+        const double spread = p.channels_last
+                ? 1.0
+                : static_cast<double>(cut.threads) * g.channel_blocks
+                        / (static_cast<double>(g.of_block) * p.channels);
         for (const int waves : {1, 2, 3, 4, 6, 8}) {
-            int parts = std::min<int>(g.groups,
+            const int most_parts = std::min<int>(g.groups,
                     std::max(1, static_cast<int>(held * waves / blocks)));
-            tried.rounds = ceil_div(g.groups, parts);
-            if (static_cast<double>(tried.rounds) * strip * cut.columns
+            cut.rounds = ceil_div(g.groups, most_parts);
+            cut.parts = ceil_div(g.groups, cut.rounds);
+            if (static_cast<double>(cut.rounds) * cut.strip * cut.columns
                     > longest_chain)
                 continue;
-            parts = ceil_div(g.groups, tried.rounds);
-            tried.parts = parts;
-            const double of_grid = parts * blocks;
-            const double idle = static_cast<double>(g.of_block) * g.groups
-                    / std::max(1.0, of_strip * strips);
-            const double spread = tried.channels
-                    ? static_cast<double>(cut.threads) * g.channel_blocks
-                            / (static_cast<double>(g.of_block) * p.channels)
-                    : 1.0;
-            const double cost = turns_of(of_grid / held, 3, 0.4)
-                    * (tried.rounds * (strip + (g.kept - 1) * 0.4 + 2) + 4
+            const double cost = turns_of(cut.parts * blocks / held, 3, 0.4)
+                    * (cut.rounds * (cut.strip + (g.kept - 1) * 0.4 + 2) + 4
                             + e.taps / 6.0)
                     * idle * spread;
-            if (cost >= least_cost * (best && waves > 1 ? 0.97 : 1.0)) continue;
+            if (cost >= least_cost * (waves > 1 ? 0.97 : 1.0)) continue;
             least_cost = cost;
-            best = tried;
+            best = cut;
         }
     }
-    if (!best) {
-        // Chains are short enough with a part for each round of short strips.
-        cut.strip = std::max(1, std::min(steps, longest_chain / cut.columns));
-        cut.rounds = 1;
-        cut.parts = 1;
-        cut.parts = weights_geometry::of({p, cut}).groups;
-        best = cut;
-    }
-    const weights_geometry g = weights_geometry::of({p, *best});
+    const weights_geometry g = weights_geometry::of(tile.specification);
     if (!g.fits || g.shared_bytes > e.gpu.block_shared_bytes - sums_bytes)
         return {};
-    return best;
+    return tile;
 }
 
 /// Large windows: a block has one row of their taps.
@@ -187,7 +176,6 @@ std::vector<choice> tiles_of_rows(const estimator &e) {
                 + p.column.taps * row_taps * p.multiplier * e.wide;
         if (registers > 230) continue;
         work_cut cut {};
-        cut.vector = cut.ahead = cut.unroll = 1;
         cut.columns = columns;
         cut.row_taps = row_taps;
         if (row_taps > 1) cut.unroll = 4;
@@ -213,7 +201,6 @@ std::optional<choice> staged_rows_choice(const tile_estimator &e) {
             || !p.depth.is_flat())
         return {};
     work_cut cut {};
-    cut.vector = cut.ahead = cut.unroll = cut.strip = cut.lanes = 1;
     // An odd number of vectors: neighbours' are in different banks.
     cut.columns = e.bytes == 4 ? 12 : 10;
     constexpr int most_tiles = 192;
@@ -275,8 +262,7 @@ std::vector<choice> weights_choices(
     for (const choice &each : e.tiles) {
         if (chosen.size() >= 4 || each.cost > 1.9 * e.tiles[0].cost) break;
         if (!is_unlike(chosen, each.specification.cut)) continue;
-        if (const auto cut = finished(e, each.specification.cut))
-            chosen.push_back({each.cost, {p, *cut}});
+        if (const auto tile = finished(e, each)) chosen.push_back(*tile);
     }
     return chosen;
 }

@@ -10,60 +10,23 @@ namespace gradnn::gpu::sliding {
 /// Taps are counted along src: an axis' dilation is negative, its base minus the pad.
 struct weights_geometry {
     int column_step, tiles, classes, kept, first_step, end_step, strips;
+    int src_step; ///< rows of src from a step to the next one; of dst `classes`
     row_table src, dst;
     int row_taps, tap_blocks; ///< of a block; how many of these have all
     short phase_of[most_taps], age_of[most_taps]; ///< by tap of the rows
-    int channel_blocks, of_block,
-            slots; ///< slots: threads of a channel in a block of several
+    int channel_blocks, of_block;
     int items, groups, grid, sums;
     bool copied; ///< rows on their way, to shared memory; dst's from `dst_at` on
     int dst_at, shared_bytes;
-    /// Staged rows: pieces of a row; of src of a piece the first column, what it meets past
-    /// that, and how many there are; of src and dst together.
-    int pieces, low, past, src_columns, row_elements;
+    /// Staged rows, whose pieces are tiles: of src of a piece the first column, what dst's
+    /// first one meets past that, and how many there are; of src and dst together.
+    int low, past, src_columns, row_elements;
     bool fits;
 
     static constexpr weights_geometry of(const kernel_specification &);
-    static constexpr weights_geometry of_staged(const kernel_specification &);
 };
 
-constexpr weights_geometry weights_geometry::of_staged(
-        const kernel_specification &s) {
-    const problem_specification &p = s.of;
-    const work_cut &c = s.cut;
-    const int vector = 16 / bytes_of(p.type);
-    weights_geometry g {};
-    g.column_step = g.classes = g.kept = g.strips = g.row_taps = 1;
-    g.tiles = c.piece / c.columns;
-    // What is loaded to shared memory at a time.
-    g.src = row_table::of(p, p.read, 1, p.column.read, vector);
-    g.dst = row_table::of(p, p.written, 1, p.column.written, vector);
-    g.src.columns.count = g.dst.columns.count = 1;
-    g.sums = p.column.taps;
-    g.pieces = ceil_div(p.column.written, c.piece);
-    g.low = floor_div(p.column.base, vector) * vector;
-    g.past = p.column.base - g.low;
-    g.src_columns
-            = ceil_div(g.past + c.piece + p.column.taps - 1, vector) * vector;
-    g.row_elements = g.src_columns + c.piece;
-    const long long items = static_cast<long long>(p.images) * p.depth.written
-            * p.row.written * g.pieces;
-    const long long bytes
-            = 2LL * c.staged_rows * g.row_elements * bytes_of(p.type);
-    const long long grid = static_cast<long long>(c.parts) * p.channels;
-    g.fits = items < 1 << 30 && bytes < 1 << 18 && grid < 1LL << 31
-            && g.tiles * c.staged_rows <= c.threads;
-    g.items = static_cast<int>(items);
-    g.shared_bytes = static_cast<int>(bytes);
-    g.grid = static_cast<int>(grid);
-    g.groups = ceil_div(g.items, c.staged_rows);
-    g.of_block = c.threads;
-    g.channel_blocks = p.channels;
-    return g;
-}
-
 constexpr weights_geometry weights_geometry::of(const kernel_specification &s) {
-    if (s.cut.staged_rows) return of_staged(s);
     const problem_specification &p = s.of;
     const work_cut &c = s.cut;
     const int bytes = bytes_of(p.type);
@@ -71,20 +34,21 @@ constexpr weights_geometry weights_geometry::of(const kernel_specification &s) {
     const int stride = p.row.step;
     const int gap = -p.row.dilation;
     const int pad = -p.row.base;
-    // Rows of src from a step to the next one.
     const int every = stride == 1 ? gap : stride;
+    g.src_step = every;
     g.column_step = column_step_of(p);
-    g.tiles = ceil_div(p.column.written, g.column_step * c.columns)
+    const int of_tile = c.staged_rows ? c.piece : c.columns;
+    g.tiles = ceil_div(p.column.written, g.column_step * of_tile)
             * g.column_step;
     g.classes = stride == 1 ? gap : 1;
     g.row_taps = c.row_taps ? c.row_taps : p.row.taps;
     g.tap_blocks = ceil_div(p.row.taps, g.row_taps);
     g.kept = 1;
-    const int of_tile = g.tiles > g.column_step ? c.columns : 0;
+    const int tile_step = g.tiles > g.column_step ? of_tile : 0;
     g.src = row_table::of(
-            p, p.read, c.vector, p.column.read, of_tile * p.column.step);
+            p, p.read, c.vector, p.column.read, tile_step * p.column.step);
     g.dst = row_table::of(
-            p, p.written, c.vector * p.multiplier, p.column.written, of_tile);
+            p, p.written, c.vector * p.multiplier, p.column.written, tile_step);
     g.src.phases = stride;
     g.src.depths.count = p.depth.taps;
     if (stride > most_phases || g.row_taps > most_taps
@@ -107,11 +71,11 @@ constexpr weights_geometry weights_geometry::of(const kernel_specification &s) {
     }
     g.end_step = most(g.end_step, g.first_step);
     g.strips = ceil_div(most(g.end_step - g.first_step, 1), c.strip);
-    const int last = first_column_of(g.tiles - 1, c.columns, g.column_step);
-    const axis itself {p.column.written, p.column.written, 1, 1, 1, 1, 0};
+    const int last = first_column_of(g.tiles - 1, of_tile, g.column_step);
     if (!g.src.columns.fill(
                 p.column, c.columns, g.column_step, p.column.step * last)
-            || !g.dst.columns.fill(itself, c.columns, g.column_step, last))
+            || !g.dst.columns.fill(axis::flat(p.column.written), c.columns,
+                    g.column_step, last))
         return g;
     // Depths may be far apart, and are as many as taps.
     for (int k = 0; k < p.depth.taps; ++k) {
@@ -132,23 +96,26 @@ constexpr weights_geometry weights_geometry::of(const kernel_specification &s) {
     const long long items = static_cast<long long>(g.tiles) * g.classes
             * g.strips * p.depth.written * p.images;
     if (items >= 1 << 30) return g;
-    g.slots = static_cast<int>(items / p.images);
-    if (p.channels_last) {
-        g.channel_blocks = ceil_div(p.channels / c.vector, c.lanes);
-        g.of_block = c.threads / c.lanes;
-    } else if (c.channels) {
-        g.channel_blocks = ceil_div(p.channels, c.channels);
-        g.of_block = c.threads / (g.slots * c.channels) * g.slots;
-        if (g.of_block == 0) return g;
-    } else {
-        g.channel_blocks = p.channels;
-        g.of_block = c.threads;
-    }
+    g.channel_blocks = ceil_div(p.channels / c.vector, c.lanes);
+    g.of_block = c.threads / (c.run * c.lanes) * c.run;
+    if (g.of_block == 0) return g;
     g.items = static_cast<int>(items);
-    g.groups = ceil_div(g.items, g.of_block);
+    g.groups = ceil_div(g.items, c.staged_rows ? c.staged_rows : g.of_block);
     const long long grid
             = static_cast<long long>(c.parts) * g.channel_blocks * g.tap_blocks;
     g.fits = grid < 1LL << 31;
+    if (c.staged_rows) {
+        const int vector = 16 / bytes;
+        g.low = floor_div(p.column.base, vector) * vector;
+        g.past = p.column.base - g.low;
+        g.src_columns = ceil_div(g.past + c.piece + p.column.taps - 1, vector)
+                * vector;
+        g.row_elements = g.src_columns + c.piece;
+        const long long shared = 2LL * c.staged_rows * g.row_elements * bytes;
+        g.shared_bytes = static_cast<int>(shared);
+        g.fits = g.fits && shared < 1 << 18
+                && c.piece / c.columns * c.staged_rows <= c.threads;
+    }
     g.grid = static_cast<int>(grid);
     return g;
 }

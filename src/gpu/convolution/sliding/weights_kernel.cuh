@@ -6,9 +6,9 @@ namespace gradnn::gpu::sliding {
 
 extern "C" __global__ void __launch_bounds__(
         specification.cut.threads, specification.cut.blocks)
-        gradnn_slide_weights(const storage<specification.of.type> *src,
-                const storage<specification.of.type> *dst,
-                sum<specification.of.type> *partials) {
+        gradnn_slide_weights(const stored_of<specification.of.type> *src,
+                const stored_of<specification.of.type> *dst,
+                sum_of<specification.of.type> *partials) {
     slide_weights<specification>(src, dst, partials);
 }
 

@@ -12,16 +12,13 @@ struct weights_walk {
     static constexpr work_cut cut = s.cut;
     static constexpr const weights_geometry &g
             = geometry_for<s, weights_geometry>::g;
-    using type = storage<p.type>;
-    using sum_type = sum<p.type>;
+    using type = stored_of<p.type>;
+    using sum_type = sum_of<p.type>;
     static constexpr bool nxc = p.channels_last;
-    static constexpr int gap = -p.row.dilation;
-    static constexpr int pad = -p.row.base;
     /// Rows from a step to the next one.
-    static constexpr int src_step = p.row.step == 1 ? gap : p.row.step;
-    static constexpr int dst_step = p.row.step == 1 ? gap : 1;
+    static constexpr int src_step = g.src_step, dst_step = g.classes;
 
-    int depth, in_class, tap_row;
+    int channel, depth, in_class, tap_row;
     sum_type sums[p.multiplier][p.depth.taps][g.row_taps][p.column.taps]
                  [cut.vector];
     loaded_rows<s, weights_geometry, &weights_geometry::src> src_rows;
@@ -31,11 +28,10 @@ struct weights_walk {
     int end; ///< of the strip's steps
 
     __device__ int src_row(int step, int phase) const {
-        return p.row.step == 1 ? in_class - pad + gap * (step + tap_row)
-                               : p.row.step * step + phase - pad;
+        return in_class + phase + p.row.base + src_step * (step + tap_row);
     }
     __device__ int dst_row(int step) const {
-        return p.row.step == 1 ? in_class + gap * step : step;
+        return in_class + dst_step * step;
     }
     __device__ static constexpr bool dst_used(int j) {
         return g.dst.columns.used[j * g.column_step / g.dst.columns.vector];
@@ -158,6 +154,12 @@ struct weights_walk {
         }
         walk_along(*this, t, last);
     }
+
+    // In weights.cuh.
+    __device__ void add_staged_rows(
+            const type *all_src, const type *all_dst, int part);
+    __device__ void add_strips(const type *all_src, const type *all_dst,
+            unsigned slot, unsigned part);
 
     /// Of the weights that a thread has sums of, the number of one.
     __device__ int number_of(int m, int kd, int kh, int kw, int channel) const {

@@ -59,25 +59,14 @@ double read_again_of_strips(const problem_specification &p, int strip) {
     return steps_of(p, strip) * p.walk.written / strip / p.walk.read;
 }
 
-/// What a multiprocessor does for a problem: some `count` times the same.
-struct share {
-    double count; ///< of warps or tiles
-    double instructions, wavefronts, sectors; ///< of each
-    double read_again; ///< how often what is read is
-    double in_flight; ///< bytes
-    double path, next_path; ///< cycles of the first block, and of each after it
-};
-
 /// Where the walk comes first.
-share share_of_lines(const specification_of_kernel &s, const geometry &g,
-        const thread_estimate &rest, const gpu_facts &gpu) {
-    const problem_specification &p = s.of;
-    const cut &c = s.cut_by;
+work_estimate share_of_lines(const specification_of_kernel &s,
+        const geometry &g, const work_estimate &rest, const gpu_facts &gpu) {
+    const auto &[p, c] = s;
     const int bytes = bytes_of(p.type);
     const double steps = steps_of(p, c.strip);
     const double of_row = static_cast<double>(c.words) * c.line_vector;
-    const double turns = g.sets > 1 ? static_cast<double>(g.sets) * g.lane_items
-                                    : ceil_div(g.lane_items, g.groups);
+    const double turns = g.sets * ceil_div(g.lane_items, g.groups);
     const double step
             = 8.0 * ceil_div(g.piece_bytes, bytes_of_piece * c.threads) + 6
             + c.words + of_row * (bytes == 2 ? 1 : 0)
@@ -93,69 +82,61 @@ share share_of_lines(const specification_of_kernel &s, const geometry &g,
                     * (std::max(500.0 / (c.ahead - 1), 30.0) + 20
                             + c.threads / 4.0)
             + c.strip * (60.0 + c.threads);
-    return {.count = g.grid * (c.threads / 32.0) / gpu.multiprocessors,
-            .instructions = 60 + 8 * c.words + 40 * g.sets + 1.2 * steps * step
+    return {.instructions = 60 + 8 * c.words + 40 * g.sets + 1.2 * steps * step
                     + c.strip * finish,
+            .path = path,
+            .in_flight = of_row * bytes * (c.ahead - 1) * c.threads
+                    * std::min<double>(c.blocks,
+                            static_cast<double>(g.grid) / gpu.multiprocessors),
             .wavefronts = of_lines.wavefront
                     * (steps * copied
                             + c.strip
                                     * (of_row * sum_words(p)
                                             + turns * rest.wavefronts)),
             .sectors = c.strip * turns * rest.sectors,
+            .count = g.grid * (c.threads / 32.0) / gpu.multiprocessors,
             .read_again = read_again_of_strips(p, c.strip)
-                    * (p.middle.is_there() ? static_cast<double>(c.middle_read)
-                                            * g.middle_strips / p.middle.read
-                                           : static_cast<double>(c.tile_read)
-                                            * g.column_parts / p.column.read),
-            .in_flight = of_row * bytes * (c.ahead - 1) * c.threads
-                    * std::min<double>(c.blocks,
-                            static_cast<double>(g.grid) / gpu.multiprocessors),
-            .path = path,
+                    * (static_cast<double>(c.middle_read) * g.middle_strips
+                            / p.middle.read)
+                    * (static_cast<double>(c.tile_read) * g.column_parts
+                            / p.column.read),
             .next_path = path};
 }
 
-share share_of_threads(const specification_of_kernel &s, const geometry &g,
-        const thread_estimate &thread, const gpu_facts &gpu,
+work_estimate share_of_threads(const specification_of_kernel &s,
+        const geometry &g, work_estimate thread, const gpu_facts &gpu,
         const form_costs &form) {
-    const problem_specification &p = s.of;
-    const cut &c = s.cut_by;
-    return {.count = std::ceil(static_cast<double>(g.items) / 32)
-                    / gpu.multiprocessors,
-            // Loops over rows ahead are long.
-            .instructions
-            = thread.instructions * (1 + form.ahead * std::max(0, c.ahead - 1)),
-            .wavefronts = form.wavefront * thread.wavefronts,
-            .sectors = thread.sectors,
-            .read_again
-            = p.walk.is_there() ? read_again_of_strips(p, c.strip) : 1,
-            .in_flight = thread.bytes_in_flight
-                    * std::min<double>(c.blocks * c.threads,
-                            static_cast<double>(g.items) / gpu.multiprocessors),
-            .path = form.path * thread.path,
-            .next_path = form.path * thread.path};
+    const auto &[p, c] = s;
+    const auto items = static_cast<double>(g.items);
+    thread.count = std::ceil(items / 32) / gpu.multiprocessors;
+    // Loops over rows ahead are long.
+    thread.instructions *= 1 + form.ahead * std::max(0, c.ahead - 1);
+    thread.wavefronts *= form.wavefront;
+    if (p.walk.is_there()) thread.read_again = read_again_of_strips(p, c.strip);
+    thread.in_flight *= std::min<double>(
+            c.blocks * c.threads, items / gpu.multiprocessors);
+    thread.path *= form.path;
+    thread.next_path = thread.path;
+    return thread;
 }
 
-share share_of_tiles(const specification_of_kernel &s, const geometry &g,
-        const thread_estimate &thread, const gpu_facts &gpu) {
-    const problem_specification &p = s.of;
-    const cut &c = s.cut_by;
+work_estimate share_of_tiles(const specification_of_kernel &s,
+        const geometry &g, const work_estimate &thread, const gpu_facts &gpu) {
+    const auto &[p, c] = s;
     const double turns = ceil_div(g.lane_items, g.groups);
-    const double of_tile = g.sets > 1
-            ? static_cast<double>(ceil_div(g.lanes, 32)) * g.lane_items
-            : ceil_div(g.groups * g.lanes, 32) * turns;
-    share made {.count = g.all_tiles / static_cast<double>(gpu.multiprocessors),
-            .instructions
+    const double of_tile = ceil_div(g.groups * g.lanes, 32) * turns;
+    work_estimate made {.instructions
             = of_tile * thread.instructions + c.threads / 32.0 * 170,
+            .path = 200 + turns * g.sets * thread.path,
+            .in_flight = 0,
             .wavefronts = of_tiles.wavefront * of_tile * thread.wavefronts,
             .sectors = of_tile * thread.sectors,
+            .count = g.grid / static_cast<double>(gpu.multiprocessors),
             .read_again = static_cast<double>(c.tile_read) * g.tile_strips
-                    / first_axis_of(p).read,
-            .in_flight = 0,
-            .path = 200 + turns * g.sets * thread.path,
-            .next_path = 0};
+                    / first_axis_of(p).read};
     if (c.gathers) {
         const double flushed = static_cast<double>(elements_of(p))
-                * bytes_of(p.type) / 16 / 32 / g.all_tiles; // by warps
+                * bytes_of(p.type) / 16 / 32 / g.grid; // by warps
         made.instructions += flushed * 24;
         made.wavefronts += flushed;
         made.sectors += whole_sectors * flushed;
@@ -173,8 +154,7 @@ share share_of_tiles(const specification_of_kernel &s, const geometry &g,
 /// result is too low.
 double cost_of(const specification_of_kernel &s, const mapped_problem &of,
         const gpu_facts &gpu, bool by_lanes) {
-    const problem_specification &p = s.of;
-    const cut &c = s.cut_by;
+    const auto &[p, c] = s;
     const geometry g = geometry_of(s);
     const bool tiled = c.stages > 0;
     const form_costs &form = p.walk_first ? of_lines
@@ -182,11 +162,15 @@ double cost_of(const specification_of_kernel &s, const mapped_problem &of,
             : c.repeated && c.vector == 1 ? of_windows
                                           : of_threads;
     const specification_of_kernel rest = p.walk_first ? rest_of_walk(s) : s;
-    const thread_estimate thread = estimate_of_thread(
+    const work_estimate thread = estimate_of_thread(
             rest, p.walk_first ? geometry_of(rest) : g, of, by_lanes);
-    const share each = p.walk_first ? share_of_lines(s, g, thread, gpu)
-            : tiled                 ? share_of_tiles(s, g, thread, gpu)
-                                    : share_of_threads(s, g, thread, gpu, form);
+    const work_estimate each = p.walk_first ? share_of_lines(s, g, thread, gpu)
+            : tiled                         ? share_of_tiles(s, g, thread, gpu)
+                    : share_of_threads(s, g, thread, gpu, form);
+    // Windows were fitted to enlargements, which write less than they read.
+    const bool reduces = g.fed != (1U << c.columns) - 1;
+    const double sector
+            = reduces ? std::max(form.sector, of_threads.sector) : form.sector;
     const double warps_held = c.blocks * c.threads / 32.0;
     const double waves
             = static_cast<double>(g.grid) / (gpu.multiprocessors * c.blocks);
@@ -199,9 +183,9 @@ double cost_of(const specification_of_kernel &s, const mapped_problem &of,
                     * (1 + (std::max(1.0, each.read_again) - 1) * form.again)
                     * (1 + form.places / (1 + form.near_blocks * waves)),
             // What ops behind read lies as what is written.
-            by_lanes ? form.sector * each.count * each.sectors
-                            * (1 + epilogues_of(p))
-                     : 0,
+            by_lanes
+                    ? sector * each.count * each.sectors * (1 + epilogues_of(p))
+                    : 0,
             bytes * form.latency / std::max(1.0, each.in_flight),
             each.path + each.next_path * (std::max(1.0, waves) - 1)};
     // Those that take longest hide most of the others.

@@ -6,24 +6,10 @@
 
 namespace gradnn::gpu::resample {
 
-/// Weights that a thread keeps of a column, at most.
-constexpr int kept_weights(const geometry &g, int columns) {
-    int kept = 1;
-    for (int k = 0; k < columns && !g.rolled; ++k)
-        kept = most(kept, g.taps[k]);
-    return kept;
-}
-
 template <const specification_of_kernel &s>
-struct columns_of_thread {
-    static constexpr problem_specification p = s.of;
-    static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_for<s>;
-    using type = storage<p.type>;
-    using sum_type = sum<p.type>;
-    static constexpr int kept = kept_weights(g, c.columns);
+struct kernel_of<s>::columns {
+    static constexpr int kept = most(1, g.most_kept);
     static constexpr int unit_elements = most(c.vector, c.read_vector);
-    using read_type = storage<read_type_of(p)>;
     using unit = jit::elements<read_type_of(p), unit_elements>;
     static constexpr int loads = g.units * loads_of(p);
     using raw_row = unit[loads];
@@ -71,8 +57,9 @@ struct columns_of_thread {
 #pragma unroll
             for (int u = 0; u < g.units; ++u)
                 inside[u] = g.always_inside[u]
-                        || (window + g.unit_position[u] >= 0
-                                && window + g.unit_position[u] + c.read_vector
+                        || (window + g.place_of[u].position >= 0
+                                && window + g.place_of[u].position
+                                                + c.read_vector
                                         <= p.column.read);
         }
 #pragma unroll
@@ -89,8 +76,7 @@ struct columns_of_thread {
                 begin[k] = at.first * static_cast<int>(p.column.read_pitch);
                 count[k] = at.count;
             } else {
-                past = window + g.unit_of[k][0] * c.read_vector
-                        + g.element_of[k][0] - at.first;
+                past = window + g.first_tap[k] - at.first;
             }
 #pragma unroll
             for (int t = 0; t < kept; ++t) {
@@ -104,7 +90,7 @@ struct columns_of_thread {
 #pragma unroll
             for (int u = 0; u < g.units; ++u)
                 inside[u] = g.always_inside[u]
-                        || g.unit_tap[u] < count[g.unit_column[u]];
+                        || g.place_of[u].position < count[g.place_of[u].column];
         }
     }
 
@@ -115,8 +101,8 @@ struct columns_of_thread {
             const read_type *row, bool exists, const Visit &visit) const {
 #pragma unroll
         for (int u = 0; u < g.units; ++u) {
-            const read_type *const at = row + begin[g.unit_column[u]]
-                    + g.unit_position[u] * p.column.read_pitch;
+            const read_type *const at = row + begin[g.place_of[u].column]
+                    + g.place_of[u].position * p.column.read_pitch;
             const bool wanted = exists && inside[u];
             visit(u, wanted, at);
             if constexpr (loads > g.units)
@@ -187,13 +173,12 @@ struct columns_of_thread {
                         ? static_cast<sum_type>(
                                 repeats.weight[k % most(1, repeats.written)][t])
                         : weights[k][t];
-                const int u = g.unit_of[k][t];
-                const int element = c.vector > 1 ? v : g.element_of[k][t];
-                const sum_type value = u < 0
-                        ? beside.left[g.left + u * c.read_vector + element]
-                        : u >= g.units
-                        ? beside.right[(u - g.units) * c.read_vector + element]
-                        : row[u][element];
+                const int tap = g.first_tap[k] + t;
+                const int element = c.vector > 1 ? v : tap % c.read_vector;
+                const int end = g.units * c.read_vector;
+                const sum_type value = tap < 0 ? beside.left[g.left + tap]
+                        : tap >= end           ? beside.right[tap - end]
+                                     : row[tap / c.read_vector][element];
                 added = multiply_add(weight, value, added);
             }
             to[k][v] = added;

@@ -52,15 +52,22 @@ std::vector<cut> columns_of(const problem_specification &p) {
     std::vector<cut> made;
     const int bytes = bytes_of(p.type);
     const auto is_vector = [&](int vector) { return is_of_vectors(p, vector); };
+    // Of 16 bits a thread may have 8, where rows are not written by vectors of 4 anyway.
+    const int most_places = bytes > 2 || p.reads_sums || p.inner > 1
+                    || (p.column.write_pitch == 1 && p.column.written % 4 == 0
+                            && pitches_divide(p, 4, true))
+            ? 4
+            : 8;
     for (const int vector : longest_vectors(read_type_of(p), 2, is_vector)) {
         cut c {};
         c.vector = vector;
         c.read_vector = 1;
-        for (const int columns : {1, 2, 4}) {
+        for (const int columns : {1, 2, 4, 8}) {
             // Places of its own.
             if (columns > 1
                     && (columns > p.column.written || vector * bytes > 8
-                            || columns * p.column.most_taps > 24))
+                            || columns * p.column.most_taps > 24
+                            || columns > most_places))
                 break;
             c.columns = columns;
             made.push_back(c);
@@ -71,9 +78,12 @@ std::vector<cut> columns_of(const problem_specification &p) {
         }
         c.repeated = true;
         const int most_sums = vector > 1 ? 16 : 8;
+        const auto fed = std::count_if(p.columns.taps,
+                p.columns.taps + p.columns.written,
+                [](int taps) { return taps > 0; });
         for (c.columns = p.columns.written; c.columns > 0
                 && c.columns <= least(most_columns, p.column.written)
-                && c.columns * vector <= most_sums;
+                && c.columns / p.columns.written * fed * vector <= most_sums;
                 c.columns += p.columns.written) {
             // Elements of a load along the columns of a window.
             const int step = p.columns.read * (c.columns / p.columns.written);
@@ -259,16 +269,14 @@ struct cut_list {
         const bool by_middle = p.middle.is_there();
         const int positions = by_middle ? p.middle.written : parts_of_row;
         for (int parts = 2; parts <= positions; ++parts) {
-            long long read = p.inner;
             if (by_middle) {
                 c.middle_part = ceil_div(positions, parts);
                 c.middle_read = read_for(p.middle, c.middle_part);
-                read *= 1LL * c.middle_read * p.column.read;
             } else {
                 c.parts = ceil_div(positions, parts);
                 c.tile_read = read_for(p.column, c.parts * c.columns);
-                read *= c.tile_read;
             }
+            const long long read = 1LL * c.middle_read * c.tile_read * p.inner;
             if (read <= fit) return busy(read / c.line_vector);
         }
         return false;

@@ -16,19 +16,22 @@ struct choice {
     cut cut_by;
 };
 
-/// What a thread does, in instructions of one lane and in bytes.
-struct thread_estimate {
-    double instructions;
+/// What a thread does, or a multiprocessor: some `count` warps or tiles the same.
+struct work_estimate {
+    double instructions; ///< of one lane
     double path; ///< cycles from begin to end, if nothing else runs
-    double bytes_in_flight; ///< that no neighbour has, at most
+    double in_flight; ///< bytes that no neighbour has, at most
     double wavefronts; ///< of a warp, of shared memory or the first cache
     /// Of a warp, what the second cache takes for stores, in turns of a sector of 32 bytes
     /// that is written in part; a whole one takes half as long.
     double sectors;
+    double count = 1;
+    double read_again = 1; ///< how often what is read is
+    double next_path = 0; ///< cycles of each block after the first
 };
 
 /// Wavefronts and sectors are counted lane by lane, or are 0.
-thread_estimate estimate_of_thread(const specification_of_kernel &,
+work_estimate estimate_of_thread(const specification_of_kernel &,
         const geometry &, const mapped_problem &, bool by_lanes);
 
 /// Positions of the walk that are read for `strip` ones.

@@ -6,23 +6,29 @@
 
 namespace gradnn::gpu::resample {
 
+/// A unit that is loaded: so many positions from the place of a column (0 for a window).
+struct unit_place {
+    int column, position;
+};
+
 struct geometry {
     int outers; ///< positions of all outer axes
     /// Parts of the inner elements, a row and the first axis.
     int vectors, tiles, strips;
     int spread; ///< from a column of a thread to its next
-    /// The taps of a thread's columns are loaded by units of read_vector or vector elements:
-    /// of which column's place (0 for a window), how far from it in positions, and whether
-    /// every thread has it.
+    /// The taps of a thread's columns are loaded by units of read_vector or vector elements.
     int units;
-    short unit_column[most_units], unit_position[most_units],
-            unit_tap[most_units];
-    bool always_inside[most_units];
-    /// By column and tap: the unit, and the element in it.
-    int taps[most_columns];
-    short unit_of[most_columns][most_taps], element_of[most_columns][most_taps];
+    unit_place place_of[most_units];
+    bool always_inside[most_units]; ///< of every thread
+    /// Of each column the first tap, counted from that of the first unit, and how many it has.
+    int first_tap[most_columns], taps[most_columns];
     /// Whether the weights of a column are constants.
     bool fixed[most_columns];
+    int checked; ///< units that not every thread has
+    /// Columns that are not fixed, their taps, and the most taps of a column.
+    int kept_columns, kept_taps, most_kept;
+    unsigned fed; ///< columns that have taps, a bit each
+    int rows_together; ///< of the middle axis: whose loads are on their way together
     bool rolled; ///< one column of many taps: a loop over them
     int first_position; ///< of a window, from the first of the period
     int tile_step; ///< positions that are read from a tile to the next
@@ -34,8 +40,8 @@ struct geometry {
     // of `sets` lanes, or `groups` threads share one, and takes every so manieth of the items
     // (planes, parts of the walk, the middle) that a lane has.
     int lanes, sets, groups, lane_items;
-    int tile_written, tile_strips, middle_strips, all_tiles;
-    int column_parts; ///< of a row, where the walk comes first
+    int tile_written, tile_strips;
+    int middle_strips, column_parts; ///< 1 where the walk does not come first
     int line_pitch; ///< of a row there
     int line_threads; ///< that share a row there
     /// 16-byte pieces of a row there, bytes of those of all rows that a block takes at once, and
@@ -44,27 +50,30 @@ struct geometry {
     int table_bytes; ///< of the maps of walk and middle; 0: they stay in global memory
     int stage_bytes, line_bytes, gathered_bytes, shared_bytes;
     long long items;
-    int grid; ///< blocks; of tiles in shared memory, at most
+    int grid; ///< blocks, or tiles in shared memory
     bool fits;
 };
 
 constexpr void add_window(
         geometry &g, const problem_specification &p, const cut &c) {
     const pattern &repeats = p.columns;
-    const int periods = c.columns / repeats.written;
     int first = 1 << 30, end = -(1 << 30);
     for (int k = 0; k < c.columns; ++k) {
         const int in = k % repeats.written;
-        const int at = repeats.read * (k / repeats.written) + repeats.first[in];
-        first = least(first, at);
-        end = most(end, at + repeats.taps[in]);
+        g.first_tap[k]
+                = repeats.read * (k / repeats.written) + repeats.first[in];
         g.taps[k] = repeats.taps[in];
+        if (g.taps[k] > 0) {
+            first = least(first, g.first_tap[k]);
+            end = most(end, g.first_tap[k] + g.taps[k]);
+            g.fed |= 1U << k;
+        }
         // Tiles of one column have the edges' weights now and then.
         g.fixed[k] = k >= repeats.odd_first;
         for (int j = 0; j < least(repeats.odd_last, c.columns); ++j)
             if ((p.column.written - 1 - j) % c.columns == k) g.fixed[k] = false;
     }
-    g.tile_step = repeats.read * periods;
+    g.tile_step = repeats.read * (c.columns / repeats.written);
     if (c.exchanged) {
         g.left = most(0, -first);
         g.right = most(0, end - g.tile_step);
@@ -76,52 +85,38 @@ constexpr void add_window(
         first = 0;
         end = g.tile_step;
     }
-    first = floor_div(first, c.read_vector) * c.read_vector;
-    g.first_position = first;
-    g.units = ceil_div(end - first, c.read_vector);
-    if (g.units > most_units) {
-        g.fits = false;
-        return;
-    }
+    g.first_position = floor_div(first, c.read_vector) * c.read_vector;
+    g.units = ceil_div(end - g.first_position, c.read_vector);
+    g.fits = g.fits && g.units <= most_units;
+    for (int &tap : g.first_tap)
+        tap -= g.first_position;
     const int furthest = (g.tiles - 1) * g.tile_step;
-    for (int u = 0; u < g.units; ++u) {
-        const int at = first + u * c.read_vector;
-        g.unit_position[u] = static_cast<short>(at - first);
+    for (int u = 0; u < g.units && g.fits; ++u) {
+        g.place_of[u].position = u * c.read_vector;
+        const int at = g.first_position + g.place_of[u].position;
         g.always_inside[u]
                 = at >= 0 && furthest + at + c.read_vector <= p.column.read;
-    }
-    for (int k = 0; k < c.columns; ++k) {
-        const int in = k % repeats.written;
-        const int at = repeats.read * (k / repeats.written) + repeats.first[in]
-                - first;
-        for (int t = 0; t < repeats.taps[in]; ++t) {
-            g.unit_of[k][t]
-                    = static_cast<short>(floor_div(at + t, c.read_vector));
-            g.element_of[k][t] = static_cast<short>(
-                    at + t - g.unit_of[k][t] * c.read_vector);
-        }
     }
 }
 
 constexpr void add_places(
         geometry &g, const problem_specification &p, const cut &c) {
     const int taps = p.column.most_taps;
+    g.fed = (1U << c.columns) - 1;
     g.units = c.columns * taps;
     if (g.units > most_units || taps > most_taps) {
         g.rolled = true;
         g.units = 1;
-        g.fits = c.columns == 1 && c.ahead == 0;
+        g.fits = c.columns == 1;
         return;
     }
     for (int k = 0; k < c.columns; ++k) {
+        g.first_tap[k] = k * taps;
         g.taps[k] = taps;
-        for (int t = 0; t < taps; ++t) {
-            const int u = k * taps + t;
-            g.unit_column[u] = static_cast<short>(k);
-            g.unit_position[u] = g.unit_tap[u] = static_cast<short>(t);
-            g.always_inside[u] = t < p.column.least_taps;
-            g.unit_of[k][t] = static_cast<short>(u);
-        }
+    }
+    for (int u = 0; u < g.units; ++u) {
+        g.place_of[u] = {u / taps, u % taps};
+        g.always_inside[u] = u % taps < p.column.least_taps;
     }
 }
 
@@ -160,17 +155,11 @@ constexpr void add_tiles(
     const int bytes = bytes_of(p.type);
     g.tile_written = c.strip * c.parts * (p.walk.is_there() ? 1 : c.columns);
     g.tile_strips = ceil_div(first.written, g.tile_written);
-    const long long elements
-            = (c.planes - 1) * p.outer_read[0] + rows_extent(p, c.tile_read);
-    g.fits = g.fits && elements < 1 << 24
-            && (g.tile_strips > 1 || c.tile_read >= first.read)
-            && (c.planes == 1
-                    || (g.tile_strips == 1 && g.outers == p.outer[0]));
-    if (!g.fits) return;
-    g.stage_bytes = ceil_div(static_cast<int>(elements) * bytes
-                                    + 2 * stage_margin + 32,
-                            128)
-            * 128;
+    g.middle_strips = g.column_parts = 1;
+    const auto elements = static_cast<int>(
+            (c.planes - 1) * p.outer_read[0] + rows_extent(p, c.tile_read));
+    g.stage_bytes
+            = ceil_div(elements * bytes + 2 * stage_margin + 32, 128) * 128;
     const long long tables = table_bytes_of(p);
     if (tables > 0 && tables <= most_table_bytes)
         g.table_bytes
@@ -188,15 +177,9 @@ constexpr void add_tiles(
     }
     g.shared_bytes = barrier_bytes + g.table_bytes + g.gathered_bytes
             + g.stage_bytes * c.stages;
-    const long long all = 1LL * ceil_div(g.outers, c.planes) * g.tile_strips;
-    g.all_tiles = static_cast<int>(all);
     g.lanes = (p.walk.is_there() ? g.tiles : c.strip) * g.vectors;
-    g.sets = ceil_div(g.lanes, c.threads);
-    g.groups = g.sets > 1 ? 1 : c.threads / g.lanes;
     g.lane_items
             = c.planes * (p.walk.is_there() ? c.parts * p.middle.written : 1);
-    g.fits = g.shared_bytes <= 227 << 10 && g.sets <= most_sets
-            && all < 1LL << 30;
 }
 
 /// The first column of a thread, by what of a row it has.
@@ -206,8 +189,7 @@ constexpr int first_column_of(const geometry &g, const cut &c, int tile) {
 
 /// What follows from a thread's part of a row alone.
 constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
-    const problem_specification &p = s.of;
-    const cut &c = s.cut_by;
+    const auto &[p, c] = s;
     geometry g {};
     g.fits = true;
     g.outers = outers_of(p);
@@ -220,8 +202,23 @@ constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
         add_window(g, p, c);
     else
         add_places(g, p, c);
-    if (p.middle.is_there() && c.ahead > 0) g.fits = false;
     if (!g.fits) return g;
+    for (int u = 0; u < g.units; ++u)
+        g.checked += !g.always_inside[u];
+    for (int k = 0; k < c.columns; ++k) {
+        g.most_kept = most(g.most_kept, g.taps[k]);
+        if (g.fixed[k]) continue;
+        ++g.kept_columns;
+        g.kept_taps += g.taps[k];
+    }
+    constexpr int most_rows_together = 8, most_loads_together = 32;
+    g.rows_together = p.middle.most_taps;
+    if (g.rows_together > most_rows_together
+            || g.rows_together * g.units > most_units)
+        g.rows_together = g.rolled
+                ? 1
+                : least(most_rows_together,
+                        most(1, most_loads_together / g.units));
 
     g.write_vector = c.vector > 1 || c.apart || p.column.write_pitch != 1
             ? 1
@@ -247,24 +244,13 @@ constexpr void add_lines(
     g.column_parts = ceil_div(g.tiles, c.parts);
     g.middle_strips = ceil_div(p.middle.written, c.middle_part);
     g.tile_strips = ceil_div(p.walk.written, c.strip);
-    const bool whole = g.column_parts == 1 && g.middle_strips == 1;
-    const long long row = whole ? elements_of_row(p)
-            : p.middle.is_there()
-            ? 1LL * c.middle_read * p.column.read * p.inner
-            : 1LL * c.tile_read * p.inner;
-    const long long words
-            = (row + (whole ? 0 : most(vector, line_margin) - 1) + vector - 1)
-            / vector;
-    const long long all = 1LL * ceil_div(g.outers, c.planes) * g.tile_strips
-            * g.middle_strips * g.column_parts;
-    g.fits = g.fits && words <= 1LL * c.threads / c.planes * c.words
-            && elements_of_row(p) < 1 << 29 && all < 1LL << 30
-            && (c.planes == 1
-                    || (whole
-                            && (g.outers == p.outer[0]
-                                    || p.outer[0] % c.planes == 0)
-                            && c.planes * p.outer_read[0] < 1LL << 29));
+    g.fits = elements_of_row(p) < 1 << 29
+            && (c.planes == 1 || c.planes * p.outer_read[0] < 1LL << 29);
     if (!g.fits) return;
+    // Parts of a row begin ahead of what is read for them.
+    const bool whole = g.column_parts == 1 && g.middle_strips == 1;
+    const int read = c.middle_read * c.tile_read * p.inner
+            + (whole ? 0 : most(vector, line_margin) - 1);
     g.line_threads = c.threads / c.planes;
     // With places for words beyond the row.
     g.line_pitch = ceil_div(g.line_threads * c.words * vector, 4) * 4;
@@ -275,7 +261,7 @@ constexpr void add_lines(
     const int vector_bytes = vector * bytes_of(p.type);
     // The first vector lies anywhere in the first piece.
     g.line_pieces = ceil_div(
-            (static_cast<int>(words) - 1) * vector_bytes + bytes_of_piece,
+            (ceil_div(read, vector) - 1) * vector_bytes + bytes_of_piece,
             bytes_of_piece);
     g.piece_bytes = c.planes * g.line_pieces * bytes_of_piece;
     // Threads take all their words, also those beyond their row.
@@ -286,12 +272,7 @@ constexpr void add_lines(
     g.shared_bytes = 2 * g.line_bytes + c.ahead * g.piece_bytes
             + ceil_div(beyond, 32) * 32 + g.step_bytes;
     g.lanes = c.parts * g.vectors;
-    g.sets = ceil_div(g.lanes, c.threads);
-    g.groups = g.sets > 1 ? 1 : c.threads / g.lanes;
     g.lane_items = c.planes * c.middle_part;
-    g.all_tiles = static_cast<int>(all);
-    g.grid = g.all_tiles;
-    g.fits = g.sets <= most_sets;
 }
 
 /// Warps whose lanes have neighbouring parts of rows, at the same strip: whole rows, or any,
@@ -300,7 +281,6 @@ constexpr void add_exchange(geometry &g, int middles) {
     constexpr int lanes = 32;
     const int ends = (g.left > 0) + (g.right > 0);
     g.writers = g.tiles > lanes ? 0 : lanes / g.tiles * g.tiles;
-    g.lead = 0;
     if (g.writers < lanes - ends) {
         g.writers = lanes - ends;
         g.lead = g.left > 0;
@@ -332,30 +312,36 @@ constexpr specification_of_kernel rest_of_walk(
     return made;
 }
 
-constexpr geometry geometry_of(const specification_of_kernel &s) {
-    const problem_specification &p = s.of;
-    const cut &c = s.cut_by;
-    if (p.walk_first) {
-        geometry g = geometry_of_columns(rest_of_walk(s));
-        if (g.fits) add_lines(g, p, c);
-        return g;
-    }
-    geometry g = geometry_of_columns(s);
-    if (!g.fits) return g;
+/// Of threads that read global memory.
+constexpr void add_threads(
+        geometry &g, const problem_specification &p, const cut &c) {
     g.strips = ceil_div(p.walk.written, c.strip);
     g.items = static_cast<long long>(g.outers) * g.strips * p.middle.written
             * g.tiles * g.vectors;
-    if (c.stages > 0) {
-        add_tiles(g, p, c);
-        g.grid = g.all_tiles;
-    } else {
-        if (c.exchanged) add_exchange(g, p.middle.written);
-        g.fits = g.fits && g.items < 1LL << 31;
-        if (rows_are_copied(p, c))
-            g.shared_bytes = c.ahead * g.units * loads_of(p) * c.threads
-                    * most(c.vector, c.read_vector) * bytes_of(p.type);
-        g.grid = static_cast<int>((g.items + c.threads - 1) / c.threads);
+    if (c.exchanged) add_exchange(g, p.middle.written);
+    g.fits = g.items < 1LL << 31;
+    if (rows_are_copied(p, c))
+        g.shared_bytes = c.ahead * g.units * loads_of(p) * c.threads
+                * most(c.vector, c.read_vector) * bytes_of(p.type);
+    g.grid = static_cast<int>((g.items + c.threads - 1) / c.threads);
+}
+
+constexpr geometry geometry_of(const specification_of_kernel &s) {
+    const auto &[p, c] = s;
+    geometry g = geometry_of_columns(p.walk_first ? rest_of_walk(s) : s);
+    if (!g.fits) return g;
+    if (!p.walk_first && c.stages == 0) {
+        add_threads(g, p, c);
+        return g;
     }
+    p.walk_first ? add_lines(g, p, c) : add_tiles(g, p, c);
+    if (!g.fits) return g;
+    const long long parts = 1LL * ceil_div(g.outers, c.planes) * g.tile_strips
+            * g.middle_strips * g.column_parts;
+    g.grid = static_cast<int>(parts);
+    g.sets = ceil_div(g.lanes, c.threads);
+    g.groups = g.sets > 1 ? 1 : c.threads / g.lanes;
+    g.fits = g.sets <= most_sets && parts < 1LL << 30;
     return g;
 }
 

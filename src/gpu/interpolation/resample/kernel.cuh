@@ -6,9 +6,9 @@ namespace gradnn::gpu::resample {
 
 extern "C" __global__ void __launch_bounds__(
         specification.cut_by.threads, specification.cut_by.blocks)
-        gradnn_resample(const storage<specification.of.type> *read,
-                storage<specification.of.type> *written,
-                const tables<sum<specification.of.type>> map) {
+        gradnn_resample(const jit::stored_of<specification.of.type> *read,
+                jit::stored_of<specification.of.type> *written,
+                const tables<jit::sum_of<specification.of.type>> map) {
     resample<specification>(read, written, map);
 }
 

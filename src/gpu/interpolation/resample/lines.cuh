@@ -2,7 +2,6 @@
 // the rows of sums in shared memory, from where the columns and the middle axis take them.
 #pragma once
 
-#include "gpu/interpolation/resample/tile.cuh"
 #include "gpu/interpolation/resample/walk.cuh"
 
 namespace gradnn::gpu::resample {
@@ -17,13 +16,10 @@ __device__ __forceinline__ void meet() {
 
 /// The sums of a thread's words, of the two positions of the walk that are open.
 template <const specification_of_kernel &s>
-struct words_of_thread {
-    static constexpr problem_specification p = s.of;
-    static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_for<s>;
+struct kernel_of<s>::words {
+    /// What is left when rows of sums are there.
+    static constexpr specification_of_kernel without_walk = rest_of_walk(s);
     static constexpr int vector = c.line_vector;
-    using type = storage<p.type>;
-    using sum_type = sum<p.type>;
     using unit = jit::elements<p.type, vector>;
     static constexpr int all_pieces = c.planes * g.line_pieces;
     static constexpr int turns = ceil_div(all_pieces, c.threads);
@@ -39,7 +35,7 @@ struct words_of_thread {
     /// Of the row that is taken next: its place in its first piece, in bytes.
     uint32_t past;
     /// Of the first word: in what was copied, in bytes, and in a line.
-    int place, place_in_line;
+    int place_in_copy, place_in_line;
     open_sums<sum_type, c.words, vector, p.walk.two> sums;
 
     /// Of a block with so many planes whose rows begin at `read`.
@@ -67,7 +63,8 @@ struct words_of_thread {
         past = static_cast<uint32_t>(
                 reinterpret_cast<uintptr_t>(row_of(plane)));
         // Threads without a row take, but do not keep, what others do.
-        place = (plane < c.planes ? plane : 0) * g.line_pieces * bytes_of_piece
+        place_in_copy = (plane < c.planes ? plane : 0) * g.line_pieces
+                        * bytes_of_piece
                 + number * static_cast<int>(vector * sizeof(type));
         place_in_line = plane * g.line_pitch + number * vector;
         sums.clear();
@@ -121,7 +118,7 @@ struct words_of_thread {
     __device__ __forceinline__ void take(int slot, unit (&to)[c.words]) {
         const auto *const from = reinterpret_cast<const type *>(copied_rows()
                 + slot * g.piece_bytes
-                + (place + static_cast<int>(past % bytes_of_piece)));
+                + (place_in_copy + static_cast<int>(past % bytes_of_piece)));
         past += static_cast<uint32_t>(row_bytes);
 #pragma unroll
         for (int w = 0; w < c.words; ++w)
@@ -146,127 +143,116 @@ struct words_of_thread {
                         line + place_in_line + w * to_next + v);
             }
     }
-};
 
-template <const specification_of_kernel &s>
-constexpr specification_of_kernel rest_for = rest_of_walk(s);
+    __device__ static void resample(
+            const type *read, type *written, const tables<sum_type> &map) {
+        const auto *const tensor = read;
+        unsigned rest = blockIdx.x;
+        const int part = take_part(rest, g.column_parts);
+        const int middle = take_part(rest, g.middle_strips);
+        const int begin = take_part(rest, g.tile_strips) * c.strip;
+        const int end = least(begin + c.strip, p.walk.written);
+        const int outer = rest * c.planes;
+        const int planes = least(c.planes, g.outers - outer);
+        move_to_outer<p>(static_cast<unsigned>(outer), read, written);
+        int from = 0;
+        if constexpr (g.middle_strips > 1)
+            from = map.middle.places[middle * c.middle_part].first
+                    * static_cast<int>(p.column.read * p.inner);
+        else if constexpr (g.column_parts > 1)
+            from = map.column.places[part * c.parts * c.columns].first
+                    * p.inner;
+        from -= from % most(c.line_vector, line_margin);
 
-template <const specification_of_kernel &s>
-__device__ void resample_by_lines(const storage<s.of.type> *read,
-        storage<s.of.type> *written, const tables<sum<s.of.type>> &map) {
-    static constexpr problem_specification p = s.of;
-    static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_for<s>;
-    using words = words_of_thread<s>;
-    using sum_type = sum<p.type>;
-
-    const auto *const tensor = read;
-    unsigned rest = blockIdx.x;
-    const int part = rest % g.column_parts;
-    rest /= g.column_parts;
-    const int middle = rest % g.middle_strips;
-    rest /= g.middle_strips;
-    const int begin = rest % g.tile_strips * c.strip;
-    const int end = least(begin + c.strip, p.walk.written);
-    const int outer = rest / g.tile_strips * c.planes;
-    const int planes = least(c.planes, g.outers - outer);
-    move_to_outer<p>(static_cast<unsigned>(outer), read, written);
-    int from = 0;
-    if constexpr (g.middle_strips > 1)
-        from = map.middle.places[middle * c.middle_part].first
-                * static_cast<int>(p.column.read * p.inner);
-    else if constexpr (g.column_parts > 1)
-        from = map.column.places[part * c.parts * c.columns].first * p.inner;
-    from -= from % most(c.line_vector, line_margin);
-
-    // What is read first is what copies wait for.
-    const place last = map.walk.places[end - 1];
-    int row = map.walk.places[begin].first;
-    const int end_row = last.first + last.count;
-    words of;
-    of.find(read + row * p.walk.read_pitch + from, planes, map.steps + row);
-    int next = row;
-    constexpr int end_rows = static_cast<int>(
-            (2 * bytes_of_piece + words::row_bytes - 1) / words::row_bytes);
-    const auto submit = [&](int to) {
-        if (next < end_row)
-            of.copy(to, tensor,
-                    next >= p.walk.read - end_rows
-                            || (p.alignment < bytes_of_piece
-                                    && next < end_rows));
-        ++next;
-        commit_copies();
-    };
-    // A slot is free when all threads have taken its row.
-    constexpr int rows_ahead = c.ahead - 1;
+        // What is read first is what copies wait for.
+        const place last = map.walk.places[end - 1];
+        int row = map.walk.places[begin].first;
+        const int end_row = last.first + last.count;
+        words of;
+        of.find(read + row * p.walk.read_pitch + from, planes, map.steps + row);
+        int next = row;
+        constexpr int end_rows = static_cast<int>(
+                (2 * bytes_of_piece + row_bytes - 1) / row_bytes);
+        const auto submit = [&](int to) {
+            if (next < end_row)
+                of.copy(to, tensor,
+                        next >= p.walk.read - end_rows
+                                || (p.alignment < bytes_of_piece
+                                        && next < end_rows));
+            ++next;
+            commit_copies();
+        };
+        // A slot is free when all threads have taken its row.
+        constexpr int rows_ahead = c.ahead - 1;
 #pragma unroll 1
-    for (int to = 0; to < rows_ahead; ++to)
-        submit(to);
-    // The columns and positions of the middle axis that a thread takes from rows of sums.
-    lanes_of_thread<s, rest_for<s>> lanes;
-    lanes.find(part * c.parts, map.column);
-    constexpr int items = ceil_div(g.lane_items, g.groups);
-    constexpr int together = items <= 6 ? items : 1;
-    const auto write = [&](const sum_type *line) {
-        lanes.template each_item<together>([&](auto &of, int inner,
-                                                   int number) {
-            const int plane = number / c.middle_part;
-            const int at = middle * c.middle_part + number % c.middle_part;
-            if ((g.outers % c.planes != 0 && plane >= planes)
-                    || (g.middle_strips * c.middle_part != p.middle.written
-                            && at >= p.middle.written))
-                return;
-            of.run({at, 0, 0}, map, line + plane * g.line_pitch + inner, 0,
-                    written + plane * p.outer_write[0] + inner);
-        });
-    };
-    int slot = 0;
-    int current = row < end_row ? least(map.steps[row].low, begin) : begin;
-    written += current * p.walk.write_pitch;
-    // The position `current`, by all threads alike.
-    const auto finish = [&] {
-        if (current >= begin) {
-            sum_type *const line
-                    = reinterpret_cast<sum_type *>(
-                              jit::dynamic_shared() + slot * g.line_bytes)
-                    + line_margin;
-            of.keep(line);
-            meet<c.threads>();
-            write(line - from);
-            slot ^= 1;
-        }
-        ++current;
-        written += p.walk.write_pitch;
-    };
-    int from_slot = 0, free_slot = rows_ahead;
-#pragma unroll 1
-    for (; row < end_row; ++row) {
-        wait_for_copies<rows_ahead - 1>();
-        meet<c.threads>();
-        submit(free_slot);
-        typename words::unit raw[c.words];
-        of.take(from_slot, raw);
-        const step<sum_type> now = of.steps[from_slot];
-        from_slot = from_slot + 1 == c.ahead ? 0 : from_slot + 1;
-        free_slot = free_slot + 1 == c.ahead ? 0 : free_slot + 1;
-        if (current == now.low) {
-            of.sums.add(now, raw);
-            continue;
-        }
-        finish();
-        if constexpr (p.walk.jumps) {
-            while (current < now.low) {
-                of.sums.shift();
-                finish();
+        for (int to = 0; to < rows_ahead; ++to)
+            submit(to);
+        // The columns and positions of the middle axis that a thread takes from rows of sums.
+        lanes_of_thread<s, without_walk> lanes;
+        lanes.find(part * c.parts, map.column);
+        constexpr int items = ceil_div(g.lane_items, g.groups);
+        constexpr int together = items <= 6 ? items : 1;
+        const auto write = [&](const sum_type *line) {
+            lanes.template each_item<together>([&](auto &of, int inner,
+                                                       int number) {
+                const int plane = number / c.middle_part;
+                const int at = middle * c.middle_part + number % c.middle_part;
+                if ((g.outers % c.planes != 0 && plane >= planes)
+                        || (g.middle_strips * c.middle_part != p.middle.written
+                                && at >= p.middle.written))
+                    return;
+                of.run({at, 0, 0}, map, line + plane * g.line_pitch + inner, 0,
+                        written + plane * p.outer_write[0] + inner);
+            });
+        };
+        int slot = 0;
+        int current = row < end_row ? least(map.steps[row].low, begin) : begin;
+        written += current * p.walk.write_pitch;
+        // The position `current`, by all threads alike.
+        const auto finish = [&] {
+            if (current >= begin) {
+                sum_type *const line
+                        = reinterpret_cast<sum_type *>(
+                                  jit::dynamic_shared() + slot * g.line_bytes)
+                        + line_margin;
+                of.keep(line);
+                meet<c.threads>();
+                write(line - from);
+                slot ^= 1;
             }
+            ++current;
+            written += p.walk.write_pitch;
+        };
+        int from_slot = 0, free_slot = rows_ahead;
+#pragma unroll 1
+        for (; row < end_row; ++row) {
+            wait_for_copies<rows_ahead - 1>();
+            meet<c.threads>();
+            submit(free_slot);
+            unit raw[c.words];
+            of.take(from_slot, raw);
+            const step<sum_type> now = of.steps[from_slot];
+            from_slot = from_slot + 1 == c.ahead ? 0 : from_slot + 1;
+            free_slot = free_slot + 1 == c.ahead ? 0 : free_slot + 1;
+            if (current == now.low) {
+                of.sums.add(now, raw);
+                continue;
+            }
+            finish();
+            if constexpr (p.walk.jumps) {
+                while (current < now.low) {
+                    of.sums.shift();
+                    finish();
+                }
+            }
+            of.sums.shift();
+            of.sums.add(now, raw);
         }
-        of.sums.shift();
-        of.sums.add(now, raw);
+        while (current < end) {
+            finish();
+            of.sums.shift();
+        }
     }
-    while (current < end) {
-        finish();
-        of.sums.shift();
-    }
-}
+};
 
 } // namespace gradnn::gpu::resample

@@ -12,7 +12,7 @@
 #include "gpu/interpolation/resample/generic.hpp"
 #include "gpu/jit/load.hpp"
 #include "gpu/kernels.hpp"
-#include "gpu/runtime/kernel_plan.hpp"
+#include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/plan_timer.hpp"
 #include "kernel/argument_bytes.hpp"
 

@@ -57,17 +57,23 @@ std::optional<pattern> repetition_by(
         return type == element::f64 ? weight : static_cast<float>(weight);
     };
     const int64_t middle = map.src / 2 / written * written;
-    const int64_t step = map.first(middle) - map.first(middle - written);
+    int64_t met = middle; // has taps, if there is one
+    while (met < middle + written - 1 && map.count(met) == 0)
+        ++met;
+    const int64_t step = map.first(met) - map.first(met - written);
     if (step < 1 || step > 1 << 10) return {};
     pattern made {};
     made.written = written;
     made.read = static_cast<int>(step);
     for (int k = 0; k < written; ++k) {
         const int64_t at = middle + k;
-        if (map.count(at) < 1 || map.count(at) > most_taps) return {};
-        made.first[k]
-                = static_cast<int>(map.first(at) - middle / written * step);
         made.taps[k] = static_cast<int>(map.count(at));
+        if (made.taps[k] > most_taps || (made.taps[k] == 0 && places_alone))
+            return {};
+        // Reductions leave positions without taps.
+        if (made.taps[k] > 0)
+            made.first[k]
+                    = static_cast<int>(map.first(at) - middle / written * step);
         for (int t = 0; t < made.taps[k]; ++t)
             made.weight[k][t] = weight_of(at, t);
     }
@@ -76,7 +82,9 @@ std::optional<pattern> repetition_by(
         const int64_t window = i / written * step + made.first[k];
         const int64_t first = std::max<int64_t>(0, window);
         const int64_t end = std::min(map.dst, window + made.taps[k]);
-        if (map.first(i) != first || first + map.count(i) != end) return {};
+        if (map.count(i) != std::max<int64_t>(0, end - first)
+                || (map.count(i) > 0 && map.first(i) != first))
+            return {};
         bool same = true;
         for (int64_t o = first; o < end && same; ++o)
             same = weight_of(i, o - first) == made.weight[k][o - window];
@@ -318,8 +326,7 @@ template struct host_tables<float>;
 template struct host_tables<double>;
 
 std::string text_of(const specification_of_kernel &s) {
-    const problem_specification &p = s.of;
-    const cut &c = s.cut_by;
+    const auto &[p, c] = s;
     return header_of("gpu/interpolation/resample/specification.hpp", "resample",
             "specification_of_kernel",
             fields_text("of",

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "gpu/interpolation/resample/specification.hpp"
-#include "gpu/interpolation/resample/tables.hpp"
 #include "kernel/axis_map.hpp"
 #include "kernel/fused_problem.hpp"
 

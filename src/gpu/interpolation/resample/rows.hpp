@@ -2,7 +2,7 @@
 // map of the walk repeats.
 #pragma once
 
-#include "gpu/interpolation/resample/tables.hpp"
+#include "gpu/interpolation/resample/specification.hpp"
 
 namespace gradnn::gpu::resample {
 

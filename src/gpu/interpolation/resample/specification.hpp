@@ -1,5 +1,5 @@
-// What a resample kernel is compiled for: the problem, and how its work is cut. Read by the
-// host, which plans, and by the kernels, for which all of it is constant.
+// What a resample kernel is compiled for: the problem, and how its work is cut, constants of
+// the kernel that the host plans; and the tables that it reads.
 #pragma once
 
 #include "gpu/device/specification.hpp"
@@ -92,6 +92,14 @@ constexpr long long elements_of(const problem_specification &p) {
             * p.column.written;
 }
 
+/// rest % count; `rest` goes on to rest / count.
+template <typename Number>
+constexpr Number take_part(Number &rest, int count) {
+    const Number taken = rest % count;
+    rest /= count;
+    return taken;
+}
+
 /// How the form that takes everything is cut.
 struct generic_cut {
     int threads; ///< of a block
@@ -156,6 +164,33 @@ struct cut {
 struct specification_of_kernel {
     problem_specification of;
     cut cut_by;
+};
+
+/// The maps of the axes as kernels read them: the taps of a position that is written: `count` from the position `first` of those that
+/// are read.
+struct place {
+    int first, count;
+};
+
+/// What a position that is read adds to: `low`, and the one behind it where its weight is
+/// not 0.
+template <typename Sum>
+struct alignas(4 * sizeof(Sum)) step {
+    Sum low_weight, high_weight;
+    int low;
+};
+
+template <typename Sum>
+struct axis_table {
+    const place *places;
+    const Sum *weights; ///< so many for each place: the axis' most taps
+};
+
+template <typename Sum>
+struct tables {
+    axis_table<Sum> walk, middle, column;
+    const step<Sum> *steps; ///< by positions of `walk` that are read
+    fused_places others = {};
 };
 
 } // namespace gradnn::gpu::resample

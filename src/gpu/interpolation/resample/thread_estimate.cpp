@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <numeric>
 
@@ -55,23 +56,8 @@ double sectors_of(const lanes &addresses, int bytes, int64_t row) {
     return count / 4;
 }
 
-/// Taps of a thread's columns whose weights are no constants, and how many columns these are.
-struct kept_weights {
-    int taps = 0, columns = 0;
-
-    kept_weights(const cut &c, const geometry &g) {
-        for (int k = 0; k < c.columns; ++k)
-            if (!g.fixed[k]) {
-                taps += g.taps[k];
-                ++columns;
-            }
-    }
-};
-
-/// Units that not every thread has.
-int checked_units(const geometry &g) {
-    return static_cast<int>(
-            std::count(g.always_inside, g.always_inside + g.units, false));
+int fed_columns(const geometry &g) {
+    return std::popcount(g.fed);
 }
 
 struct thread {
@@ -84,7 +70,6 @@ struct thread {
     const int read_bytes = bytes_of(read_type_of(p));
     const bool shared = c.stages > 0 || p.reads_sums;
     const int unit = std::max(c.vector, c.read_vector);
-    const kept_weights kept {c, g};
     const int exchanged = c.exchanged ? g.left + g.right : 0;
     const int rolled_taps = g.rolled ? p.column.most_taps : 0;
     /// Of the walk, rows that are constants; what of them nothing is looked up for.
@@ -99,10 +84,10 @@ struct thread {
     const int strip = p.walk.is_there() ? c.strip : 1;
 
     double instructions() const {
-        const double of_row = c.columns * c.vector;
+        const double of_row = fed_columns(g) * c.vector;
         const int taps = std::accumulate(g.taps, g.taps + c.columns, 0);
         double row = g.units * (1 + (read_bytes == 2 ? unit : 0))
-                + 1.5 * checked_units(g) + 2.0 * exchanged * sum_words(p);
+                + 1.5 * g.checked + 2.0 * exchanged * sum_words(p);
         if (p.column.is_there()) row += taps * c.vector;
         // Each column has its own address.
         if (!c.repeated && c.vector == 1 && p.column.is_there())
@@ -117,7 +102,7 @@ struct thread {
                         * (halves ? 2 : 1);
         written += of_row + 4;
         // Tiles keep the columns.
-        const double begin = shared ? 18 : 60 + kept.taps * 2 + c.columns * 4;
+        const double begin = shared ? 18 : 60 + g.kept_taps * 2 + c.columns * 4;
         if (!p.walk.is_there()) return begin + step + written;
         // Where rows repeat there is nothing to look up, and no sums move.
         step += of_row * (p.walk.two ? 2 : 1) + (period > 0 ? 3 : 11);
@@ -130,10 +115,10 @@ struct thread {
         const double chain = g.rolled
                 ? 4.0 * rolled_taps + 20 + rolled_taps / 4.0 * load
                 : 4.0 * g.taps[0] + 20;
-        // Rows of the middle axis are unrolled.
-        double step = load + rows * chain;
+        double step
+                = load * std::max(1.0, rows / g.rows_together) + rows * chain;
         if (c.ahead > 1) step = std::max(load / c.ahead, chain);
-        if (period > 0 && c.ahead == 0) step = load / period + rows * chain;
+        if (period > 0 && c.ahead == 0) step += load / period - load;
         return (shared ? 40 : 2000)
                 + steps * (step + (p.walk.is_there() ? 30 : 0));
     }
@@ -146,7 +131,7 @@ struct thread {
         if (g.rolled) of_row *= rolled_taps;
         of_row += exchanged * sum_words(p);
         // Places and weights, which threads that read global memory load each time.
-        const double found = shared ? 0 : 2.0 * kept.columns + kept.taps;
+        const double found = shared ? 0 : 2.0 * g.kept_columns + g.kept_taps;
         return found + steps * (rows * of_row + 1)
                 + strip * each_store([&](const lanes &addresses, int bytes) {
                       return c.gathers ? wavefronts_of(addresses, bytes, true)
@@ -191,6 +176,7 @@ struct thread {
     /// or of a column that they store.
     lanes places(int unit, int column, bool written) const {
         lanes made {};
+        const unit_place of_unit = g.place_of[unit];
         const bool tiled = c.stages > 0;
         const auto pitch_of = [&](const axis &a) {
             return written ? a.write_pitch : a.read_pitch;
@@ -198,31 +184,27 @@ struct thread {
         const int64_t outer_pitch
                 = written ? p.outer_write[0] : p.outer_read[0];
         const auto place_of = [&](size_t a, int64_t position) {
-            const axis_map &map = of.maps[a];
+            const auto &map = of.maps[a];
             return written ? position
                            : map.first(std::min(position, map.src - 1));
         };
         for (int lane = 0; lane < 32; ++lane) {
             int64_t rest = lane;
-            const auto take = [&](int64_t count) {
-                const int64_t taken = rest % count;
-                rest /= count;
-                return taken;
-            };
-            int64_t at = take(g.vectors) * c.vector;
+            int64_t at = take_part(rest, g.vectors) * c.vector;
             const auto tile = static_cast<int>(
-                    take(tiled ? g.lanes / g.vectors : g.tiles));
+                    take_part(rest, tiled ? g.lanes / g.vectors : g.tiles));
             const int first = first_column_of(g, c, tile);
             const int64_t window = c.repeated
                     ? tile * g.tile_step + g.first_position
-                    : place_of(2, first + g.unit_column[unit] * g.spread);
+                    : place_of(2, first + of_unit.column * g.spread);
             at += (written ? first + column * g.spread
-                           : window + g.unit_position[unit])
+                           : window + of_unit.position)
                     * pitch_of(p.column);
-            if (c.gathers) at += take(c.planes) * outer_pitch;
-            at += place_of(1, take(p.middle.written)) * pitch_of(p.middle);
+            if (c.gathers) at += take_part(rest, c.planes) * outer_pitch;
+            at += place_of(1, take_part(rest, p.middle.written))
+                    * pitch_of(p.middle);
             const int64_t row = std::min<int64_t>(
-                    take(tiled ? c.parts : g.strips) * c.strip,
+                    take_part(rest, tiled ? c.parts : g.strips) * c.strip,
                     p.walk.written - 1);
             at += place_of(0, row) * pitch_of(p.walk);
             if (!c.gathers) at += rest * outer_pitch;
@@ -241,7 +223,7 @@ double steps_of(const problem_specification &p, int strip) {
     return strip * ratio + (parts ? std::max(1.0, ratio) : 0);
 }
 
-thread_estimate estimate_of_thread(const specification_of_kernel &s,
+work_estimate estimate_of_thread(const specification_of_kernel &s,
         const geometry &g, const mapped_problem &of, bool by_lanes) {
     const thread each {s.of, s.cut_by, g, of};
     return {each.instructions(), each.path(), each.bytes_in_flight(),
@@ -249,8 +231,7 @@ thread_estimate estimate_of_thread(const specification_of_kernel &s,
 }
 
 int registers_of(const specification_of_kernel &s, const geometry &g) {
-    const problem_specification &p = s.of;
-    const cut &c = s.cut_by;
+    const auto &[p, c] = s;
     const int wide = sum_words(p);
     if (p.walk_first) {
         const int word = ceil_div(c.line_vector * bytes_of(p.type), 4);
@@ -261,19 +242,19 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
     }
     const int unit = std::max(
             1, std::max(c.vector, c.read_vector) * bytes_of(p.type) / 4);
-    const int sums = c.columns * c.vector * wide;
-    const int weights
-            = p.column.is_there() ? kept_weights(c, g).taps * wide : 0;
+    const int sums = fed_columns(g) * c.vector * wide;
+    const int weights = p.column.is_there() ? g.kept_taps * wide : 0;
     const int walks = p.walk.is_there() ? p.walk.two ? 3 : 2 : 1;
     const int middles = p.middle.is_there() ? 1 : 0;
     const int held = rows_are_copied(p, c) ? 1 : c.ahead;
     const int waiting
             = g.units * loads_of(p) * unit * std::max(1, held + middles);
-    const int checked = (g.left + g.right) * wide + checked_units(g);
+    const int checked = (g.left + g.right) * wide + g.checked;
     // What a thread keeps of further lanes.
     const int kept = std::max(0, g.sets - 1)
             * (weights + checked / 4 + 2 + (c.repeated ? 1 : 2 * c.columns));
-    const int others = c.gathers ? 0 : epilogues_of(p) * sums;
+    const int others
+            = c.gathers ? 0 : epilogues_of(p) * c.columns * c.vector * wide;
     return 40 + kept + checked / 2 + others + sums * (walks + middles) + weights
             + waiting + (c.ahead > 0 ? std::max(held, 2) * (2 + 2 * wide) : 0);
 }

@@ -1,137 +1,259 @@
-// Blocks walk through tiles of shared memory, of which some are on their way by bulk copies.
+// Tiles of shared memory: blocks walk through them, some on their way by bulk copies.
 #pragma once
 
-#include "gpu/interpolation/resample/tile.cuh"
 #include "gpu/interpolation/resample/walk.cuh"
 
 namespace gradnn::gpu::resample {
 
-/// What a thread has of a tile in a stage.
+/// A tile: what of a problem it has, and the copies to it and from it.
 template <const specification_of_kernel &s>
-__device__ __forceinline__ void compute(lanes_of_thread<s, s> &lanes,
-        const tile_of_block<s> &at, int slot,
-        const tables<sum<s.of.type>> &map) {
-    using tile = tile_of_block<s>;
-    static constexpr problem_specification p = s.of;
-    static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_for<s>;
-    const auto *here
-            = tile::stage(slot) + tile::place_in_16_bytes(at.begin_of_copy());
-    auto *const to = at.destination();
-    if constexpr (!tile::walks) here -= at.from * p.column.read_pitch;
-    const int planes = least(c.planes, g.outers - at.outer);
-    // Rows of a period are unrolled already.
-    constexpr int together = walk<s>::repeats.rows > 0 ? 1 : 2;
-    lanes.template each_item<together>([&](walk<s> &of, int inner, int number) {
-        // Of different planes items are neighbours: threads side by side do the same. Where
-        // they write to memory those of a plane are, which leaves fewer places that are
-        // written in part.
-        constexpr int of_plane = g.lane_items / c.planes;
-        const int plane = c.gathers ? number % c.planes : number / of_plane;
-        int rest = c.gathers ? number / c.planes : number % of_plane;
-        if (plane >= planes) return;
-        typename walk<s>::item item {0, 0, 0};
-        if constexpr (tile::walks) {
-            item.middle = rest % p.middle.written;
-            rest /= p.middle.written;
-            item.begin = at.strip * g.tile_written + rest * c.strip;
-            item.end = least(item.begin + c.strip, p.walk.written);
-            if (item.begin >= p.walk.written) return;
+struct kernel_of<s>::tile {
+    static constexpr bool walks = p.walk.is_there();
+    static constexpr axis first_axis = first_axis_of(p);
+    static constexpr int in_16_bytes = 16 / static_cast<int>(sizeof(type));
+
+    int outer; ///< the first outer position
+    int strip; ///< which part of the first axis
+    int from, end; ///< positions of the first axis that it reads
+    bool by_threads; ///< whether threads have copied themselves
+    const type *read; ///< of the first outer position
+    type *written;
+
+    /// Strips of one outer position lie behind one another where they share rows; else the
+    /// outer positions of one strip do, whose columns threads keep.
+    __device__ __forceinline__ void find(int number,
+            const tables<sum_type> &map, const type *read_from,
+            type *written_to) {
+        constexpr int outers = ceil_div(g.outers, c.planes);
+        strip = walks ? number % g.tile_strips : number / outers;
+        outer = walks ? number / g.tile_strips : number % outers;
+        outer *= c.planes;
+        read = read_from;
+        written = written_to;
+        move_to_outer<p>(static_cast<unsigned>(outer), read, written);
+        if constexpr (g.tile_strips == 1) {
+            from = 0;
+            end = first_axis.read;
+        } else {
+            const place *const places
+                    = walks ? map.walk.places : map.column.places;
+            const place last = places[least((strip + 1) * g.tile_written,
+                                              first_axis.written)
+                    - 1];
+            from = places[strip * g.tile_written].first;
+            end = most(from, last.first + last.count);
         }
-        of.run(item, map, here + plane * p.outer_read[0] + inner, at.from,
-                to + plane * p.outer_write[0] + inner);
-    });
-}
-
-/// The maps of walk and middle in shared memory, by all threads; a __syncthreads is to follow.
-template <const specification_of_kernel &s>
-__device__ __forceinline__ tables<sum<s.of.type>> tables_of_block(
-        const tables<sum<s.of.type>> &map) {
-    static constexpr problem_specification p = s.of;
-    tables<sum<p.type>> near = map;
-    char *to = jit::dynamic_shared() + barrier_bytes;
-    const auto keep = [&]<typename Value>(const Value *&values, int count) {
-        Value *const kept = reinterpret_cast<Value *>(to);
-        for (int i = static_cast<int>(threadIdx.x); i < count;
-                i += s.cut_by.threads)
-            kept[i] = values[i];
-        values = kept;
-        to += (count * sizeof(Value) + table_alignment - 1) / table_alignment
-                * table_alignment;
-    };
-    if constexpr (geometry_for<s>.table_bytes > 0 && p.walk.is_there()) {
-        keep(near.steps, p.walk.read);
-        keep(near.walk.places, p.walk.written);
     }
-    if constexpr (geometry_for<s>.table_bytes > 0 && p.middle.is_there()) {
-        keep(near.middle.places, p.middle.written);
-        keep(near.middle.weights, p.middle.written * p.middle.most_taps);
+    __device__ __forceinline__ const type *begin_of_copy() const {
+        return read + from * first_axis.read_pitch;
     }
-    return near;
-}
-
-template <const specification_of_kernel &s>
-__device__ void resample_of_tiles(const storage<s.of.type> *read,
-        storage<s.of.type> *written, const tables<sum<s.of.type>> &map) {
-    static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_for<s>;
-    using tile = tile_of_block<s>;
-    // Every block has neighbouring tiles.
-    const auto first_of = [](unsigned block) {
+    __device__ __forceinline__ static int place_in_16_bytes(const type *at) {
         return static_cast<int>(
-                static_cast<long long>(g.all_tiles) * block / gridDim.x);
-    };
-    int number = first_of(blockIdx.x);
-    const int end = first_of(blockIdx.x + 1);
-    if constexpr (s.of.bulk_copies) {
-        if (threadIdx.x == 0)
-            for (int slot = 0; slot < c.stages; ++slot)
-                begin_barrier(tile::barrier(slot));
-        __syncthreads();
+                reinterpret_cast<uintptr_t>(at) % 16 / sizeof(type));
     }
-    // In order; by one loop, whose code an unrolled one would have for each stage.
-    tile on_way[c.stages];
-    const auto submit = [&](int of, int slot, const auto &by) {
-#pragma unroll
-        for (int i = 1; i < c.stages; ++i)
-            on_way[i - 1] = on_way[i];
-        if (of >= end) return;
-        tile &last = on_way[c.stages - 1];
-        last.find(of, by, read, written);
-        last.copy(slot, read);
-    };
-#pragma unroll 1
-    for (int slot = 0; slot < c.stages; ++slot)
-        submit(number + slot, slot, map);
-    const auto near = tables_of_block<s>(map);
-    // Threads keep their columns from tile to tile.
-    lanes_of_thread<s, s> lanes;
-    int strip = on_way[0].strip;
-    lanes.find(tile::walks ? 0 : strip * c.strip, map.column);
-    __syncthreads();
-    int slot = 0, parity = 0;
-#pragma unroll 1
-    for (; number < end; ++number) {
-        const tile now = on_way[0];
-        if (now.by_threads) __syncthreads();
-        if constexpr (s.of.bulk_copies)
-            wait_for_copies(tile::barrier(slot), parity);
-        if (!tile::walks && now.strip != strip) {
-            strip = now.strip;
-            lanes.find(strip * c.strip, map.column);
+    __device__ __forceinline__ static type *stage(int slot) {
+        return reinterpret_cast<type *>(jit::dynamic_shared() + barrier_bytes
+                + g.table_bytes + g.gathered_bytes + slot * g.stage_bytes
+                + stage_margin);
+    }
+    /// Where what is written gathers, at its places in 16 bytes of memory.
+    __device__ __forceinline__ static type *gathered() {
+        return reinterpret_cast<type *>(
+                jit::dynamic_shared() + barrier_bytes + g.table_bytes);
+    }
+    __device__ __forceinline__ static copy_barrier *barrier(int slot) {
+        return reinterpret_cast<copy_barrier *>(jit::dynamic_shared()) + slot;
+    }
+
+    /// The first element that is written.
+    __device__ __forceinline__ type *begin_of_written() const {
+        return written
+                + strip * g.tile_written
+                * static_cast<long long>(first_axis.write_pitch);
+    }
+    /// Where threads write the first outer position: there or to what gathers.
+    __device__ __forceinline__ type *destination() const {
+        if constexpr (!c.gathers) return written;
+        type *const begin = begin_of_written();
+        return gathered() + place_in_16_bytes(begin) - (begin - written);
+    }
+    template <int count>
+    __device__ __forceinline__ static void finish(
+            type *to, const type *from, const fused_places &others) {
+        const auto made = jit::with_epilogue(
+                p, jit::elements<p.type, count>::load(from), to, others);
+        made.stream(to);
+    }
+    /// By all threads, from what gathered.
+    __device__ __forceinline__ void flush(const fused_places &others) const {
+        type *const begin = begin_of_written();
+        const int planes = least(c.planes, g.outers - outer);
+        const int positions = least(
+                g.tile_written, first_axis.written - strip * g.tile_written);
+        const int past = place_in_16_bytes(begin);
+        const int count = static_cast<int>(dense_step(p)) * positions * planes;
+        const int thread = static_cast<int>(threadIdx.x);
+        for (int i = thread * in_16_bytes; i < past + count;
+                i += c.threads * in_16_bytes) {
+            const type *const from_here = gathered() + i;
+            type *const to = begin + (i - past);
+            if (i >= past && i + in_16_bytes <= past + count) {
+                finish<in_16_bytes>(to, from_here, others);
+                continue;
+            }
+            for (int j = 0; j < in_16_bytes; ++j)
+                if (i + j >= past && i + j < past + count)
+                    finish<1>(to + j, from_here + j, others);
         }
-        compute<s>(lanes, now, slot, near);
-        __syncthreads();
-        submit(number + c.stages, slot, near);
-        if constexpr (c.gathers) {
-            now.flush(near.others);
+    }
+
+    /// By all threads: the tile's elements to a stage, which keeps their places in 16 bytes.
+    __device__ __forceinline__ void copy(int slot, const type *tensor) {
+        const int thread = static_cast<int>(threadIdx.x);
+        const int past = place_in_16_bytes(begin_of_copy());
+        const type *const begin = begin_of_copy() - past;
+        type *const to = stage(slot);
+        const int planes
+                = c.planes == 1 ? 1 : least(c.planes, g.outers - outer);
+        // Where there is nothing to read it may begin beyond the tensor.
+        const int count = end == from ? 0
+                                      : past
+                        + static_cast<int>((planes - 1) * p.outer_read[0]
+                                + rows_extent(p, end - from));
+        // At the tensor's end some elements are beyond the last whole 16 bytes.
+        int whole = ceil_div(count, in_16_bytes) * in_16_bytes;
+        if (whole > tensor + tensor_extent(p) - begin)
+            whole = most(0, whole - in_16_bytes);
+        const int rest = most(0, count - whole);
+        if (thread < rest) to[whole + thread] = begin[whole + thread];
+        if constexpr (p.bulk_copies) {
+            if (thread == 0) {
+                const auto bytes = static_cast<uint32_t>(whole * sizeof(type));
+                expect_copies(barrier(slot), bytes);
+                if (bytes > 0) copy_bulk(to, begin, bytes, barrier(slot));
+            }
+        } else {
+            for (int i = thread * in_16_bytes; i < whole;
+                    i += c.threads * in_16_bytes)
+                *reinterpret_cast<uint4 *>(to + i)
+                        = *reinterpret_cast<const uint4 *>(begin + i);
+        }
+        by_threads = !p.bulk_copies || rest > 0;
+    }
+
+    /// What a thread has of it in a stage.
+    __device__ __forceinline__ void compute(lanes_of_thread<s, s> &lanes,
+            int slot, const tables<sum_type> &map) const {
+        const auto *here = stage(slot) + place_in_16_bytes(begin_of_copy());
+        auto *const to = destination();
+        if constexpr (!walks) here -= from * p.column.read_pitch;
+        const int planes = least(c.planes, g.outers - outer);
+        // Rows of a period are unrolled already.
+        constexpr int together = walk::repeats.rows > 0 ? 1 : 2;
+        lanes.template each_item<together>([&](walk &of, int inner,
+                                                   int number) {
+            // Of different planes items are neighbours: threads side by side do the same. Where
+            // they write to memory those of a plane are, which leaves fewer places that are
+            // written in part.
+            constexpr int of_plane = g.lane_items / c.planes;
+            const int plane = c.gathers ? number % c.planes : number / of_plane;
+            int rest = c.gathers ? number / c.planes : number % of_plane;
+            if (plane >= planes) return;
+            typename walk::item item {0, 0, 0};
+            if constexpr (walks) {
+                item.middle = take_part(rest, p.middle.written);
+                item.begin = strip * g.tile_written + rest * c.strip;
+                item.end = least(item.begin + c.strip, p.walk.written);
+                if (item.begin >= p.walk.written) return;
+            }
+            of.run(item, map, here + plane * p.outer_read[0] + inner, from,
+                    to + plane * p.outer_write[0] + inner);
+        });
+    }
+
+    /// The maps of walk and middle in shared memory, by all threads; a __syncthreads is to follow.
+    __device__ __forceinline__ static tables<sum_type> tables_of_block(
+            const tables<sum_type> &map) {
+        tables<sum_type> near = map;
+        char *to = jit::dynamic_shared() + barrier_bytes;
+        const auto keep = [&]<typename Value>(const Value *&values, int count) {
+            Value *const kept = reinterpret_cast<Value *>(to);
+            for (int i = static_cast<int>(threadIdx.x); i < count;
+                    i += c.threads)
+                kept[i] = values[i];
+            values = kept;
+            to += (count * sizeof(Value) + table_alignment - 1)
+                    / table_alignment * table_alignment;
+        };
+        if constexpr (g.table_bytes > 0 && p.walk.is_there()) {
+            keep(near.steps, p.walk.read);
+            keep(near.walk.places, p.walk.written);
+        }
+        if constexpr (g.table_bytes > 0 && p.middle.is_there()) {
+            keep(near.middle.places, p.middle.written);
+            keep(near.middle.weights, p.middle.written * p.middle.most_taps);
+        }
+        return near;
+    }
+
+    __device__ static void resample(
+            const type *read, type *written, const tables<sum_type> &map) {
+        // Every block has neighbouring tiles.
+        const auto first_of = [](unsigned block) {
+            return static_cast<int>(
+                    static_cast<long long>(g.grid) * block / gridDim.x);
+        };
+        int number = first_of(blockIdx.x);
+        const int end = first_of(blockIdx.x + 1);
+        if constexpr (p.bulk_copies) {
+            if (threadIdx.x == 0)
+                for (int slot = 0; slot < c.stages; ++slot)
+                    begin_barrier(barrier(slot));
             __syncthreads();
         }
-        if (++slot == c.stages) {
-            slot = 0;
-            parity ^= 1;
+        // In order; by one loop, whose code an unrolled one would have for each stage.
+        tile on_way[c.stages];
+        const auto submit = [&](int of, int slot, const auto &by) {
+#pragma unroll
+            for (int i = 1; i < c.stages; ++i)
+                on_way[i - 1] = on_way[i];
+            if (of >= end) return;
+            tile &last = on_way[c.stages - 1];
+            last.find(of, by, read, written);
+            last.copy(slot, read);
+        };
+#pragma unroll 1
+        for (int slot = 0; slot < c.stages; ++slot)
+            submit(number + slot, slot, map);
+        const auto near = tables_of_block(map);
+        // Threads keep their columns from tile to tile.
+        lanes_of_thread<s, s> lanes;
+        int strip = on_way[0].strip;
+        lanes.find(walks ? 0 : strip * c.strip, map.column);
+        __syncthreads();
+        int slot = 0, parity = 0;
+#pragma unroll 1
+        for (; number < end; ++number) {
+            const tile now = on_way[0];
+            if (now.by_threads) __syncthreads();
+            if constexpr (p.bulk_copies) wait_for_copies(barrier(slot), parity);
+            if (!walks && now.strip != strip) {
+                strip = now.strip;
+                lanes.find(strip * c.strip, map.column);
+            }
+            now.compute(lanes, slot, near);
+            __syncthreads();
+            submit(number + c.stages, slot, near);
+            if constexpr (c.gathers) {
+                now.flush(near.others);
+                __syncthreads();
+            }
+            if (++slot == c.stages) {
+                slot = 0;
+                parity ^= 1;
+            }
         }
     }
-}
+};
 
 } // namespace gradnn::gpu::resample

@@ -7,15 +7,8 @@
 namespace gradnn::gpu::resample {
 
 template <const specification_of_kernel &s>
-struct walk {
-    using columns = columns_of_thread<s>;
-    static constexpr problem_specification p = s.of;
-    static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_for<s>;
+struct kernel_of<s>::walk {
     static constexpr period repeats = period_of(p.rows);
-    using type = storage<p.type>;
-    using read_type = storage<read_type_of(p)>;
-    using sum_type = sum<p.type>;
     using row_sums = typename columns::row_sums;
     using raw_row = typename columns::raw_row;
     using other_row = typename columns::other_row;
@@ -35,23 +28,27 @@ struct walk {
         if constexpr (!p.middle.is_there()) {
             add_up_row(to, layer, true);
         } else {
-            constexpr bool rolled = p.middle.most_taps * g.units > most_units
-                    || p.middle.most_taps > 8;
-            constexpr int together = rolled ? 1 : p.middle.most_taps;
-            const int count = rolled ? middle.count : p.middle.most_taps;
             each_of(to, [&](int k, int v) { to[k][v] = 0; });
-#pragma unroll together
-            for (int q = 0; q < count; ++q) {
-                const bool exists
-                        = rolled || q < p.middle.least_taps || q < middle.count;
-                row_sums of_row;
-                add_up_row(of_row,
-                        layer + (middle.first + q) * p.middle.read_pitch,
-                        exists);
-                add_weighted(
-                        to, exists ? middle_weights[q] : sum_type(0), of_row);
-            }
+#pragma unroll 1
+            for (int first = 0; first < middle_rows(); first += g.rows_together)
+#pragma unroll
+                for (int i = 0; i < g.rows_together; ++i) {
+                    const int q = first + i;
+                    const bool exists
+                            = q < p.middle.least_taps || q < middle.count;
+                    row_sums of_row;
+                    add_up_row(of_row,
+                            layer + (middle.first + q) * p.middle.read_pitch,
+                            exists);
+                    add_weighted<g.fed>(to,
+                            exists ? middle_weights[q] : sum_type(0), of_row);
+                }
         }
+    }
+    /// Of the middle axis, that are looked at: of a loop those that there are.
+    __device__ __forceinline__ int middle_rows() const {
+        return g.rows_together < p.middle.most_taps ? middle.count
+                                                    : p.middle.most_taps;
     }
     __device__ __forceinline__ void add_up_row(
             row_sums &to, const read_type *row, bool exists) const {
@@ -89,7 +86,7 @@ struct walk {
 
     struct open_positions {
         int begin, end, current;
-        open_sums<sum_type, c.columns, c.vector, p.walk.two> sums;
+        open_sums<sum_type, c.columns, c.vector, p.walk.two, g.fed> sums;
         other_row others; ///< of `current`
 
         __device__ __forceinline__ void load_others(
@@ -262,6 +259,48 @@ struct walk {
             open.sums.add(to, sums);
         }
     }
+
+    /// Of threads that read global memory.
+    __device__ static void resample(
+            const type *read, type *written, const tables<sum_type> &map) {
+        const unsigned number = blockIdx.x * c.threads + threadIdx.x;
+        if (number >= g.items) return;
+        unsigned rest = number;
+        int vector = 0, tile = 0;
+        const int lane = static_cast<int>(rest % 32);
+        if constexpr (c.exchanged) {
+            rest /= 32;
+        } else {
+            vector = rest % g.vectors;
+            rest /= g.vectors;
+            tile = rest % g.tiles;
+            rest /= g.tiles;
+        }
+        item at;
+        at.middle = rest % p.middle.written;
+        rest /= p.middle.written;
+        at.begin = rest % g.strips * c.strip;
+        at.end = least(at.begin + c.strip, p.walk.written);
+        rest /= g.strips;
+        bool writes = true;
+        if constexpr (c.exchanged) {
+            // Of all rows' tiles, one after the other; all lanes take part in exchanges. No clamp:
+            // ptxas 13.0 loses a comparison of its result with the upper bound (VIMNMX.RELU).
+            const unsigned number = rest * g.writers + lane - g.lead;
+            const bool exists
+                    = number < static_cast<unsigned>(g.outers * g.tiles);
+            writes = exists && lane >= g.lead && lane < g.lead + g.writers;
+            rest = exists ? number : 0;
+            tile = rest % g.tiles;
+            rest /= g.tiles;
+        }
+        walk of;
+        of.along.find(tile, map.column);
+        if (!writes) of.along.first_column = p.column.written;
+        move_to_outer<p>(rest, read, written);
+        of.run(at, map, read + vector * c.vector, 0,
+                written + vector * c.vector);
+    }
 };
 
 /// The lanes of a thread of a block that shares what it reads: parts of a row, which the thread
@@ -270,9 +309,9 @@ template <const specification_of_kernel &s,
         const specification_of_kernel &of_lane>
 struct lanes_of_thread {
     static constexpr cut c = s.cut_by;
-    static constexpr geometry g = geometry_for<s>;
+    static constexpr geometry g = kernel_of<s>::g;
 
-    walk<of_lane> of[g.sets];
+    typename kernel_of<of_lane>::walk of[g.sets];
     bool active[g.sets];
 
     __device__ __forceinline__ static int lane(int set) {
@@ -289,7 +328,7 @@ struct lanes_of_thread {
 
     /// Of a block whose columns begin at the part `first` of a row.
     __device__ __forceinline__ void find(
-            int first, const axis_table<sum<s.of.type>> &table) {
+            int first, const axis_table<jit::sum_of<s.of.type>> &table) {
 #pragma unroll
         for (int set = 0; set < g.sets; ++set) {
             const int columns = first + lane(set) / g.vectors;

@@ -79,12 +79,6 @@ void copy_async(void *shared, const void *global) {
     submit_copy(shared, global, bytes);
 }
 
-inline void copy_async_up_to_16(void *shared, const void *global, int bytes) {
-    const auto copied = static_cast<size_t>(bytes);
-    if (copied > 0) expect_in_tensors(global, copied);
-    submit_copy(shared, global, copied, 16 - copied);
-}
-
 template <int bytes>
 void copy_async_or_zero(bool wanted, void *shared, const void *global) {
     static const uint4 zeros {};

@@ -1,0 +1,208 @@
+// When a kernel is left to others by estimates of cycles, its own and what the others take,
+// and by what was measured beside cuDNN, which cannot be estimated: a gradient of src that is
+// a product and a sum of its results (convolution.gpu_col2im), and groups of few channels, or
+// a group of few, which tensor cores may do faster (convolution.gpu_narrow_groups).
+#include "gpu/measured.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "base/text.hpp"
+#include "gpu/convolution/col2im/cut.hpp"
+#include "gpu/convolution/cudnn/library.hpp"
+#include "gpu/convolution/facts.hpp"
+#include "gpu/convolution/narrow_groups/shape.hpp"
+#include "gpu/device/rounding.hpp"
+
+namespace gradnn::gpu {
+
+namespace {
+
+/// Number of pairs of a position of src and a tap that the strides let reach it, whether
+/// the tap's position lies inside dst or not: tiles and plain products compute a product
+/// for each. `even`: all phases of the strides count as many as the largest one.
+double meetings_of(const convolution_problem &problem, bool even) {
+    double meetings = static_cast<double>(problem.src.dims[0]);
+    for (size_t axis = 0; axis < 3; ++axis) {
+        const int64_t src = problem.src.dims[2 + axis];
+        const int64_t window = problem.weights.dims[3 + axis];
+        const int64_t stride
+                = problem.dst.dims[2 + axis] == 1 ? 1 : problem.strides[axis];
+        const int64_t common = window == 1
+                ? stride
+                : std::gcd(stride, problem.dilations[axis]);
+        meetings *= even ? static_cast<double>(round_up(src, stride) / common
+                            * ceil_div(window, stride / common))
+                         : static_cast<double>(src * window)
+                        / static_cast<double>(stride);
+    }
+    return meetings;
+}
+
+/// Cycles of 1.7 GHz that a gradient of src takes by the better of tensor cores and
+/// plain products, with its copies.
+double cycles_without_col2im(const convolution_problem &problem,
+        const compile_options &options, const col2im::work_cut &cut,
+        int multiprocessors) {
+    constexpr int64_t chunk = narrow_groups::chunk_channels;
+    const int64_t bytes = detail::size_of(problem.src.type);
+    const int64_t inputs = problem.src.dims[1];
+    const int64_t outputs = problem.dst.dims[1];
+    const double meetings = meetings_of(problem, bytes != 2) / multiprocessors;
+    const double plain = bytes == 8 ? 20 : bytes == 4 ? 37 : 40;
+    double cycles = meetings * rounded_up(inputs, chunk)
+            * rounded_up(outputs, chunk) / plain;
+    const auto *const tiles
+            = implicit_gemm::products_of(problem.src.type, options.fpmath);
+    std::string refusal;
+    const auto mapping = bytes == 2
+            ? std::nullopt
+            : implicit_gemm::dense_mapping_of(problem, tiles->types, refusal);
+    if (mapping) {
+        const auto choice = implicit_gemm::choose_tile(*tiles, mapping->problem,
+                multiprocessors, convolution_workspace_limit(options));
+        if (choice.tile != nullptr) cycles = std::min(cycles, choice.cycles);
+    } else {
+        const double rate = bytes == 8 ? 81 : bytes == 4 ? 134 : 800;
+        cycles = std::min(cycles,
+                meetings * rounded_up(inputs, bytes == 2 ? 64 : 32)
+                        * rounded_up(outputs, bytes == 2 ? 32 : 16) / rate);
+    }
+    const double written = cut.mapping.operands[0].staged ? 3.5 : 1.0;
+    const double read = cut.mapping.operands[2].staged ? 3.5 : 1.0;
+    return col2im::first_launches + cycles
+            + static_cast<double>(bytes)
+            * (written * elements_of(problem.src)
+                    + read * elements_of(problem.dst))
+            / col2im::memory_rate;
+}
+
+/// Whether gpu_few_channels is faster: in rows of NCX, which it reads where they lie.
+bool is_for_few_channels(const convolution_problem &problem) {
+    return problem.src.type == detail::data_type::f32
+            && problem.src.dims[1] <= 4
+            && std::ranges::max(problem.dilations) == 1
+            && problem.src.dims[2] == 1 && problem.src.dims[3] == 1
+            && problem.dst.strides[1] > 1;
+}
+
+/// Bytes of an element as tensor cores multiply it: those of relaxed f32 multiply once, as
+/// in 16 bits, those of strict f32 three times.
+int64_t multiplied_bytes(
+        const convolution_problem &problem, const compile_options &options) {
+    const auto type = problem.src.type;
+    return type == detail::data_type::f32
+                    && options.fpmath != fpmath_mode::strict
+            ? 2
+            : detail::size_of(type);
+}
+
+double products_of_chunks(const convolution_problem &problem) {
+    const auto &weights = problem.weights.dims;
+    return rounded_up(weights[1], narrow_groups::chunk_channels)
+            * rounded_up(weights[2], narrow_groups::chunk_channels);
+}
+
+/// By the numbers of products, those of padded channels included, and how many a
+/// multiprocessor computes in a cycle: fitted to 674 gradients of one group, in which the
+/// choice takes 1.02 to 1.14 times as long as the faster kernel (H100, a39b004). Each of
+/// several groups is a part with launches and copies on tensor cores.
+bool tensor_cores_take_less(
+        const convolution_problem &problem, const compile_options &options) {
+    constexpr double cycles_of_a_part = 20e3;
+    const auto &weights = problem.weights.dims;
+    const bool of_weights = is_of_weights(problem);
+    const bool to_src = is_to_src(problem);
+    const int64_t bytes = multiplied_bytes(problem, options);
+    const int64_t window = weights[3] * weights[4] * weights[5];
+    const double plain = bytes == 8 ? 20 : of_weights ? 42 : 60;
+    const double tile = bytes == 8 ? 70
+            : bytes == 4           ? 127
+            : of_weights           ? 390
+                                   : 700;
+    const double tile_products = of_weights
+            ? rounded_up(weights[1], bytes == 4 ? 32 : 64)
+                    * rounded_up(round_up(weights[2], 16 / bytes) * window, 64)
+            : static_cast<double>(window)
+                    * rounded_up(weights[to_src ? 2 : 1], 32)
+                    * rounded_up(weights[to_src ? 1 : 2], bytes == 2 ? 64 : 16);
+    const double saved
+            = static_cast<double>(window) * products_of_chunks(problem) / plain
+            - tile_products / tile;
+    const double points
+            = elements_of(problem.dst) / static_cast<double>(weights[1]);
+    const double parts = weights[0] == 1 ? 0 : static_cast<double>(weights[0]);
+    return points * saved / multiprocessors_of(options)
+            > parts * cycles_of_a_part;
+}
+
+} // namespace
+
+// In 300 gradients of src the estimate of col2im is off by 12 %, that of the other kernels by
+// a factor of 1.6. With the margin below the choice takes 1.05 times as long as the faster
+// kernel. gpu_few_channels takes 120 us in audio_first NCX where gpu_col2im takes 364 (H100,
+// dc6f57a).
+std::string col2im_yields(
+        const convolution_problem &problem, const compile_options &options) {
+    std::string refusal;
+    const auto cut = col2im::cut_of(problem, options, refusal);
+    if (!cut) return {};
+    if (is_matrix_product(problem)) return "nothing is added in a product";
+    if (is_for_few_channels(problem))
+        return "plain products were faster in such rows";
+    const int multiprocessors = multiprocessors_of(options);
+    const double others
+            = cycles_without_col2im(problem, options, *cut, multiprocessors);
+    constexpr double margin = 0.85;
+    if (cut->cycles < margin * others) return {};
+    const auto us = [](double cycles) {
+        return static_cast<int64_t>(cycles / col2im::cycles_of_us);
+    };
+    return detail::text("estimated at ", us(cut->cycles),
+            " us, other kernels at ", us(others), " us");
+}
+
+std::string narrow_groups_yields(
+        const convolution_problem &problem, const compile_options &options) {
+    const auto &weights = problem.weights.dims;
+    const int64_t outputs = weights[1];
+    const int64_t inputs = weights[2];
+    const bool grouped = weights[0] > 1;
+    const bool of_weights = is_of_weights(problem);
+    // No other row takes groups well.
+    if (cudnn::library_version() == 0 && grouped && outputs * inputs > 1)
+        return {};
+    const double multiplied = products_of_chunks(problem);
+    if (multiplied > static_cast<double>(4 * outputs * inputs))
+        return "one or two channels waste most of the products";
+    const auto is_chunk
+            = [](int64_t channels) { return channels == 4 || channels == 8; };
+    if (problem.src.type == detail::data_type::f32
+            && options.fpmath != fpmath_mode::strict
+            && !(grouped && is_chunk(outputs) && is_chunk(inputs)))
+        return "tensor cores are faster on channels of other than groups of 4 "
+               "or 8 in relaxed f32";
+    // Groups of 2 by 2 to 8 by 8 channels take 0.16 to 0.82 of cuDNN's time in 16 bits,
+    // those of 8 by 12 and more 1.4 to 1.9 (H100, a39b004). Gradients of weights of 8 by 8
+    // in NXC, where cuDNN copies nothing, take twice as long (H200, 408e674).
+    if (grouped && multiplied_bytes(problem, options) == 2) {
+        const bool copies_nothing = detail::size_of(problem.weights.type) == 2
+                && outputs == 8 && inputs == 8 && are_channels_last(problem);
+        return reason_if(multiplied > 64 || (of_weights && copies_nothing),
+                "cuDNN's tensor cores were faster on such groups");
+    }
+    if (!of_weights) {
+        std::string of_f64 = f64_yields(problem, options);
+        if (!of_f64.empty()) return of_f64;
+    }
+    // dcgan_last in f32 NCX takes 165 us, by cuDNN's plain products 74 (H200, 408e674).
+    constexpr int64_t few = 3;
+    if (!grouped && !of_weights
+            && (is_to_src(problem) ? outputs : inputs) <= few)
+        return "sums over at most 3 channels were slower";
+    return reason_if(tensor_cores_take_less(problem, options),
+            "by their number tensor cores take less time for the products");
+}
+
+} // namespace gradnn::gpu
