@@ -52,12 +52,11 @@ std::vector<cut> columns_of(const problem_specification &p) {
     std::vector<cut> made;
     const int bytes = bytes_of(p.type);
     const auto is_vector = [&](int vector) { return is_of_vectors(p, vector); };
-    // Of 16 bits a thread may have 8, where rows are not written by vectors of 4 anyway.
-    const int most_places = bytes > 2 || p.reads_sums || p.inner > 1
-                    || (p.column.write_pitch == 1 && p.column.written % 4 == 0
-                            && pitches_divide(p, 4, true))
-            ? 4
-            : 8;
+    // Of single elements of 16 bits a thread may have 8, where its stores are no vectors of 4.
+    const bool writes_vectors = p.column.write_pitch == 1
+            && p.column.written % 4 == 0 && pitches_divide(p, 4, true);
+    const int most_places
+            = bytes == 2 && !p.reads_sums && !writes_vectors ? 8 : 4;
     for (const int vector : longest_vectors(read_type_of(p), 2, is_vector)) {
         cut c {};
         c.vector = vector;
@@ -67,7 +66,7 @@ std::vector<cut> columns_of(const problem_specification &p) {
             if (columns > 1
                     && (columns > p.column.written || vector * bytes > 8
                             || columns * p.column.most_taps > 24
-                            || columns > most_places))
+                            || columns > (vector > 1 ? 4 : most_places)))
                 break;
             c.columns = columns;
             made.push_back(c);
