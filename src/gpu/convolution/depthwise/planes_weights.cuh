@@ -3,15 +3,11 @@
 //     diff_weights[c,r,s] = sum over n, y, x of
 //                           src[n,c,y - pad + r,x - pad + s] * dst[n,c,y,x]
 //
-// Sixteen rows of src times eight of dst, both of 16 columns, those of dst moved
-// against the others by a tap s, are a matrix of 16x8 sums, of which those that lie
-// r off the diagonal belong to the tap (r, s). All columns and tiles of rows are
-// added up in the same matrices, one for each s; dst is loaded once for all.
-//
-// A warp has one plane, or a part of its columns. In the end a block adds up the diagonals,
-// in a fixed order, and writes one partial sum a weight, which a second launch adds up
-// (convolution/weights_sum.cuh). Columns and rows outside are zeros; what comes out infinite
-// or NaN is taken again there. What blocks have: README.md.
+// All columns and tiles of rows are added up in the same matrices, one for each s
+// (README.md); dst is loaded once for all. A warp has one plane, or a part of its columns. In
+// the end a block adds up the diagonals, in a fixed order, and writes one partial sum a weight,
+// which a second launch adds up (convolution/weights_sum.cuh). Columns and rows outside are
+// zeros; what comes out infinite or NaN is taken again there.
 #pragma once
 
 #include "gpu/convolution/depthwise/planes.cuh"
@@ -29,43 +25,20 @@ __global__ void __launch_bounds__(plane_warps * 32, 5)
     constexpr int odd = usual_pad % 2;
     constexpr int words = size / 2 + 1 + odd;
     extern __shared__ uint4 shared[];
-    const uint32_t base = shared_address(shared);
     const window_axis &down = shape.down;
     const window_axis &along = shape.along;
     const auto thread = static_cast<int>(threadIdx.x);
     const int lane = thread % 32;
     const int g = lane / 4;
     const int t = lane % 4;
-    const plane_share share(shape, cut);
+    const plane_share share(shape, cut, shared);
     const int plane = share.plane;
-    const auto src_held = share.held<true>(src);
-    const auto dst_held = share.held<false>(dst);
-    const int image_bytes = cut.read_bytes + cut.written_bytes;
-    const auto place_of_src = [&](int buffer, int i, int of_plane) {
-        return zeros_bytes + (buffer * cut.images + i) * image_bytes
-                + cut.read_lead + of_plane * cut.read_distance;
-    };
-    const auto place_of_dst = [&](int buffer, int i, int of_plane) {
-        return zeros_bytes + (buffer * cut.images + i) * image_bytes
-                + cut.read_bytes + slack_bytes
-                + of_plane * cut.written_distance;
-    };
-    const auto fetch = [&](int stage, int buffer) {
-        const int images = share.images(stage);
-        if (plane < share.planes)
-            for (int i = 0; i < images; ++i) {
-                const int64_t number = share.first_plane(stage, i) + plane;
-                share.fetch(src_held, base + place_of_src(buffer, i, plane),
-                        number);
-                share.fetch(dst_held, base + place_of_dst(buffer, i, plane),
-                        number);
-            }
-        commit_copies();
-    };
+    const auto src_held = share.of_read(src);
+    const auto dst_held = share.of_written(dst);
 
     clear_shared(shared, cut.shared_bytes);
     wait_and_let_later_work_start();
-    fetch(share.image_part, 0);
+    share.fetch(share.image_part, 0, src_held, dst_held);
 
     // Of dst, of the first tap that is met.
     const int first_column = along.before - (size - 1) - odd;
@@ -79,12 +52,10 @@ __global__ void __launch_bounds__(plane_warps * 32, 5)
         const int images = share.images(stage);
         wait_for_copies<0>();
         __syncthreads();
-        if (share.clear_around(src_held, stage, [&](int i, int of_plane) {
-                return base + place_of_src(buffer, i, of_plane);
-            }))
-            __syncthreads();
+        share.clear_around(src_held, stage, buffer);
         if (stage + cut.image_parts < share.stages)
-            fetch(stage + cut.image_parts, buffer ^ 1);
+            share.fetch(
+                    stage + cut.image_parts, buffer ^ 1, src_held, dst_held);
         if (plane >= share.planes) continue;
 #pragma unroll 1
         for (int column = share.part * tile_span; column < src_held.columns;
@@ -108,13 +79,15 @@ __global__ void __launch_bounds__(plane_warps * 32, 5)
 #pragma unroll 1
             for (int i = 0; i < images; ++i) {
                 const int64_t number = share.first_plane(stage, i) + plane;
-                const uint32_t src_place = base + place_of_src(buffer, i, plane)
+                const uint32_t src_place
+                        = share.place(src_held, buffer, i, plane)
                         + src_held.past(number)
                         + (dst_held.held.begin - down.before
                                   - src_held.held.begin)
                                 * src_pitch
                         + (column + 2 * t) * 2;
-                const uint32_t dst_place = base + place_of_dst(buffer, i, plane)
+                const uint32_t dst_place
+                        = share.place(dst_held, buffer, i, plane)
                         + dst_held.past(number) + g * dst_pitch
                         + (column + 2 * t + first_column) * 2;
                 const int last_row = dst_held.rows() + size - 2; // of src
@@ -138,7 +111,7 @@ __global__ void __launch_bounds__(plane_warps * 32, 5)
                         }
                         const pairs_at<wide> at(row + g < dst_held.rows()
                                         ? dst_place + row * dst_pitch
-                                        : base);
+                                        : share.base);
                         uint32_t pairs[2][words];
 #pragma unroll
                         for (int half = 0; half < 2; ++half) {
