@@ -143,25 +143,32 @@ struct plane_share {
                 (fetch_plane(tensors, i, each), ...);
         commit_copies();
     }
-    /// Once a stage's planes are there: zeros for what came along before and after them,
-    /// and where planes that began further on may have ended. By all threads of a block.
-    template <typename Type>
-    __device__ __forceinline__ void clear_around(
-            const held_planes<Type> &held, int stage, int buffer) const {
-        if ((held.past(0) | held.past(1)) == 0) return;
-        const int bytes = held.elements() * static_cast<int>(sizeof(Type));
-        for (auto n = static_cast<int>(threadIdx.x); n < images(stage) * planes;
-                n += plane_warps * 32) {
-            const int i = n / planes;
-            const int of_plane = n - i * planes;
-            const uint32_t at = place(held, buffer, i, of_plane);
-            const int past = held.past(first_plane(stage, i) + of_plane);
-            for (int b = 0; b < past; b += 2)
-                store_shared_half(at + b, 0);
-            for (int b = past + bytes; b < round_up(bytes + 14, 16); b += 2)
-                store_shared_half(at + b, 0);
-        }
+    /// Waits for the planes of a stage and submits copies of those of the block's next one. Zeros
+    /// for what came along before and after those of read, and where planes that began further
+    /// on may have ended. By all threads of a block.
+    template <typename Type, typename... Types>
+    __device__ __forceinline__ void begin_stage(int stage, int buffer,
+            const held_planes<Type> &held,
+            const held_planes<Types> &...others) const {
+        wait_for_copies<0>();
         __syncthreads();
+        if ((held.past(0) | held.past(1)) != 0) {
+            const int bytes = held.elements() * static_cast<int>(sizeof(Type));
+            for (auto n = static_cast<int>(threadIdx.x);
+                    n < images(stage) * planes; n += plane_warps * 32) {
+                const int i = n / planes;
+                const int of_plane = n - i * planes;
+                const uint32_t at = place(held, buffer, i, of_plane);
+                const int past = held.past(first_plane(stage, i) + of_plane);
+                for (int b = 0; b < past; b += 2)
+                    store_shared_half(at + b, 0);
+                for (int b = past + bytes; b < round_up(bytes + 14, 16); b += 2)
+                    store_shared_half(at + b, 0);
+            }
+            __syncthreads();
+        }
+        if (stage + cut.image_parts < stages)
+            fetch(stage + cut.image_parts, buffer ^ 1, held, others...);
     }
 };
 

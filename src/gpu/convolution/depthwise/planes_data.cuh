@@ -40,9 +40,8 @@ __global__ void __launch_bounds__(plane_warps * 32, wide == 2 ? 5 : 4)
     const window_axis &down = shape.down;
     const window_axis &along = shape.along;
     const auto thread = static_cast<int>(threadIdx.x);
-    const int lane = thread % 32;
-    const int g = lane / 4;
-    const int t = lane % 4;
+    const int g = thread % 32 / 4;
+    const int t = thread % 4;
     const plane_share share(shape, cut, shared);
     const uint32_t base = share.base;
     // Tiles meet read columns from an even distance before their own on.
@@ -52,8 +51,7 @@ __global__ void __launch_bounds__(plane_warps * 32, wide == 2 ? 5 : 4)
     const auto out = share.of_written(written);
 
     constexpr int size = window_size;
-    using windows = held_windows<size, 1>;
-    const windows held_window {base};
+    const held_windows<size, 1> held_window {base};
     const int results = cut.written.at;
 
     clear_shared(shared, cut.shared_bytes);
@@ -81,11 +79,7 @@ __global__ void __launch_bounds__(plane_warps * 32, wide == 2 ? 5 : 4)
     for (int stage = share.image_part; stage < share.stages;
             stage += cut.image_parts, buffer ^= 1) {
         const int images = share.images(stage);
-        wait_for_copies<0>();
-        __syncthreads();
-        share.clear_around(in, stage, buffer);
-        if (stage + cut.image_parts < share.stages)
-            share.fetch(stage + cut.image_parts, buffer ^ 1, in);
+        share.begin_stage(stage, buffer, in);
         uint32_t products = 0; // of results and zero: NaN if one is not finite
 #pragma unroll 1
         for (int first_row = share.part * tile_rows; first_row < out.rows();
