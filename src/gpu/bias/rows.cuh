@@ -102,15 +102,6 @@ __device__ void add_items(const Type *diff_dst, const channel_shape &shape,
     add_words<Type, count>(walk.left, load, keep);
 }
 
-/// The sum of a warp's values, in every lane.
-template <typename Sum>
-__device__ __forceinline__ Sum sum_of_warp(Sum value) {
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2)
-        value += __shfl_xor_sync(0xffffffffU, value, distance);
-    return value;
-}
-
 /// A warp sums one part of one channel: partials[channel][part].
 template <typename Type>
 __global__ void __launch_bounds__(threads, resident)
@@ -149,7 +140,10 @@ __global__ void __launch_bounds__(threads, resident)
         add_items<true, vector>(diff_dst, shape, packs, of_pack, sum_of_lane);
     else
         add_items<false, vector>(diff_dst, shape, packs, of_pack, sum_of_lane);
-    const double total = sum_of_warp(sum_of_lane.value());
+    double total = sum_of_lane.value();
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2)
+        total += __shfl_xor_sync(0xffffffffU, total, distance);
     if (thread % 32 == 0) partials[unit] = static_cast<sum>(total);
 }
 

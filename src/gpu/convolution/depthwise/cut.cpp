@@ -24,11 +24,9 @@ std::optional<problem_shape> shape_of(const convolution_problem &problem) {
     constexpr int64_t most = int64_t {1} << 28;
     const auto &[direction, src, weights, dst, strides, dilations, pads]
             = problem;
-    const bool channels_last
-            = src.dims[1] > 1 && src.strides[1] == 1 && dst.strides[1] == 1;
     // Tensor cores truncate when they add: they are not used for f32 weights.
     if (detail::size_of(src.type) != 2 || weights.type != src.type
-            || weights.dims[1] != 1 || weights.dims[2] != 1 || channels_last
+            || weights.dims[1] != 1 || weights.dims[2] != 1
             || has_depth(problem) || axes_exceed(problem, most)
             || src.dims[0] > most || src.dims[1] > most >> 4)
         return std::nullopt;
@@ -62,15 +60,14 @@ std::optional<problem_shape> shape_of(const convolution_problem &problem) {
     return shape;
 }
 
-/// A window along W, none of whose rows is outside. False for others, and where there would
-/// be too many blocks.
+/// A window along W, none of whose rows is outside. False for what cut_of takes not.
 bool cut_lines(work_cut &cut, const problem_shape &shape, bool of_weights,
         int64_t multiprocessors) {
     // gpu_sliding reads shorter windows from memory no faster than it multiplies them: an
     // element of 16 bits moves 4 bytes, 175 of which a multiprocessor gets in the time of
-    // its 128 products, twice that in what a product costs beside itself. 31 points: 44 us
-    // there and 30 here in bf16 (H100, b25b3c9).
+    // its 128 products, twice that in what a product costs beside itself.
     constexpr int least_taps = 16;
+    constexpr int most_taps = 63; // five matrices hold them
     // Of shorter rows most of a product of matrices would be zeros.
     constexpr int least_columns = 64;
     constexpr int blocks_at_once = 4; // on a multiprocessor
@@ -79,7 +76,7 @@ bool cut_lines(work_cut &cut, const problem_shape &shape, bool of_weights,
     const window_axis &down = shape.down;
     const window_axis &along = shape.along;
     if (down.kernel != 1 || down.read != down.written
-            || along.kernel < least_taps || along.kernel >= most_taps
+            || along.kernel < least_taps || along.kernel > most_taps
             || std::min(along.read, along.written) < least_columns)
         return false;
     // Matrices of sixteen rows or columns hold the taps for eight neighbouring columns.
@@ -125,39 +122,40 @@ bool lay_out_within(int most_bytes, work_cut &cut, const problem_shape &shape,
                     * std::max(along.read, along.written)
             > 1 << 20)
         return false;
-    const int row_bytes = along.read * element_bytes + cut.read_gap;
+    const int row_bytes = along.read * element_bytes + cut.read.gap;
     const int zeros = std::max(down.before, positions_after(down)) * row_bytes;
+    const int lead = round_up(zeros + slack_bytes, 16);
+    cut.read.distance = round_up(met * row_bytes + zeros + past, 16) + 16;
+    cut.image_bytes = lead + cut.planes * cut.read.distance + slack_bytes;
     const int written = rows * along.written * element_bytes;
-    cut.read_lead = round_up(zeros + slack_bytes, 16);
-    cut.read_distance = round_up(met * row_bytes + zeros + past, 16) + 16;
-    cut.read_bytes
-            = cut.read_lead + cut.planes * cut.read_distance + slack_bytes;
-    cut.written_distance
-            = round_up(written + rows * cut.written_gap + past, 16) + 16;
-    cut.written_bytes = of_weights
-            ? 2 * slack_bytes + cut.planes * cut.written_distance
-            : round_up(cut.planes * written + past, 16);
-    constexpr int sums = plane_warps * window_size * matrix_sums * 4;
+    // First come the windows, or zeros, then images twice, then results.
     constexpr int windows
             = window_size * 2 * window_row_elements<1> * element_bytes;
-    const int bytes = of_weights
-            ? std::max(sums,
-                    zeros_bytes
-                            + cut.images * 2
-                                    * (cut.read_bytes + cut.written_bytes))
-            : cut.planes * windows
-                    + cut.images * (2 * cut.read_bytes + cut.written_bytes);
+    const int first = of_weights ? zeros_bytes : cut.planes * windows;
+    cut.read.at = first + lead;
+    if (of_weights) {
+        cut.written.at = first + cut.image_bytes + slack_bytes;
+        cut.written.distance
+                = round_up(written + rows * cut.written.gap + past, 16) + 16;
+        cut.image_bytes += 2 * slack_bytes + cut.planes * cut.written.distance;
+    }
+    int bytes = first + 2 * cut.images * cut.image_bytes;
+    if (of_weights) {
+        constexpr int sums = plane_warps * window_size * matrix_sums * 4;
+        bytes = std::max(bytes, sums);
+    } else {
+        cut.written.at = bytes;
+        cut.result_bytes = round_up(cut.planes * written + past, 16);
+        bytes += cut.images * cut.result_bytes;
+    }
     cut.shared_bytes = static_cast<size_t>(bytes);
     return bytes <= most_bytes;
 }
 
-/// A window of 7x7. False for others, and where neither planes nor bands of at least 16
-/// rows fit in shared memory, or where there would be too many blocks.
+/// A window of 7x7. False for what cut_of takes not.
 bool cut_planes(work_cut &cut, const problem_shape &shape, bool of_weights,
         int64_t multiprocessors) {
-    // Of narrower planes a product's 16 columns are mostly empty: 5x5 on planes of 14x14
-    // take 54 us, gpu_sliding 42; 7x7 on planes of 56x56 take 44 us for either gradient,
-    // gpu_sliding 64 and 71 (bf16, H100, b25b3c9).
+    // Of narrower planes a product's 16 columns are mostly empty.
     constexpr int least_plane = 12;
     // Of an image, where there are planes enough: what is read in a row.
     constexpr int run_bytes = 2 << 10;
@@ -192,10 +190,10 @@ bool cut_planes(work_cut &cut, const problem_shape &shape, bool of_weights,
     const auto shares_of
             = [](int planes) { return std::max(1, plane_warps / planes); };
     cut.band_rows = down.written;
-    cut.read_gap = gap_of(along.read);
-    cut.by_read_vectors = exact_divider(std::max(1, along.read / 8));
-    if (of_weights) cut.written_gap = gap_of(along.written);
-    cut.by_written_vectors = exact_divider(std::max(1, along.written / 8));
+    cut.read.gap = gap_of(along.read);
+    cut.read.by_vectors = exact_divider(along.read / 8);
+    if (of_weights) cut.written.gap = gap_of(along.written);
+    cut.written.by_vectors = exact_divider(along.written / 8);
     if (!fits(default_block_shared_bytes)) {
         const int row_bytes = along.written * element_bytes;
         cut.band_rows = round_up(

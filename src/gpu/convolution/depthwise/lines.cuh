@@ -1,22 +1,13 @@
 // Depthwise windows along W alone, on tensor cores.
 //
 // Data:     written[w] = sum over s of window[s] * read[w - before + s]
-//
-// in every row, where the window of the gradient of src is turned around.
-// Sixteen rows of a matrix are the columns of read from 0, 8, 16 ... on, so
-// that they overlap; that of 16x8 elements with window[k - column] in row k is
-// the same for all: sixteen columns of read at a time make a part of 128
-// columns of written. Results leave as they are in registers, which is how they
-// lie in memory.
-//
 // Weights:  diff_weights[s] = sum over n, rows, x of src[x - pad + s] * dst[x]
 //
-// A row in lines of eight columns: those of dst, one below the other, are a
-// matrix of eight columns; those of src, and beside them the lines that follow,
-// one of some more. Sixteen lines of one, turned around, times those of the
-// other are a part of the sums of all pairs of columns, of which those that lie
-// s apart, on a diagonal, belong to the tap s (less the zeros before the first,
-// by which src begins at a multiple of eight columns where dst does).
+// in every row, where the window of the gradient of src is turned around (README.md shows the
+// matrices). Sixteen columns of read at a time make a part of 128 columns of written; results
+// leave as they are in registers, which is how they lie in memory. Sums for weights begin with
+// those for the zeros before the first tap, by which src begins at a multiple of eight columns
+// where dst does.
 //
 // A block has a channel, each of n warps every n-th piece of its rows. They come
 // to shared memory ahead, 16 bytes at a time wherever rows begin.
@@ -26,51 +17,11 @@
 
 namespace gradnn::gpu::depthwise {
 
-/// Columns of a row as a warp holds them in shared memory, zeros in place of
-/// those outside. They begin as far past a multiple of 16 bytes as they do in
-/// the tensor.
-template <typename Type>
-struct held_columns {
-    const Type *tensor;
-    const Type *end; ///< of the tensor
-    const Type *row;
-    int columns; ///< of the row
-    int first; ///< that is held; may be outside, as may others
-    int count;
-
-    __device__ int past() const { return bytes_past(row + first); }
-    /// Submits copies to what follows `to`, a multiple of 16 bytes, by a warp.
-    __device__ __forceinline__ void fetch(uint32_t to) const {
-        const int begin = max(0, first);
-        const int stop = min(columns, first + count);
-        if (begin >= stop) return;
-        const uint32_t from = to
-                + (past() + (begin - first) * static_cast<int>(sizeof(Type)))
-                        / 16 * 16;
-        fetch_elements(row + begin, stop - begin, tensor, end,
-                static_cast<int>(threadIdx.x % 32), 32,
-                [&](int at) { return from + at; });
-    }
-    /// Once the copies are there: zeros for the columns outside, by a warp.
-    /// Returns whether there are any, then to be followed by __syncwarp.
-    __device__ __forceinline__ bool clear_outside(uint32_t to) const {
-        if (first >= 0 && first + count <= columns) return false;
-        const auto lane = static_cast<int>(threadIdx.x % 32);
-        const uint32_t place = to + past();
-#pragma unroll 1
-        for (int i = lane; i < min(count, -first); i += 32)
-            store_shared_half(place + i * 2, 0);
-#pragma unroll 1
-        for (int i = max(0, columns - first) + lane; i < count; i += 32)
-            store_shared_half(place + i * 2, 0);
-        return true;
-    }
-};
-
 /// A piece of a row.
 struct line_piece {
     int image;
     int row; ///< of a plane
+    int64_t number; ///< of the row, of all rows of the tensors
     int column; ///< of written
 };
 
@@ -99,22 +50,62 @@ struct line_share {
         const int rows = shape.down.read;
         const int line = cut.pieces == 1 ? number : number / cut.pieces;
         const int image = rows == 1 ? line : line / rows;
-        return {image, line - image * rows,
+        const int row = line - image * rows;
+        return {image, row, (image * shape.channels + channel) * rows + row,
                 (number - line * cut.pieces) * piece_columns};
     }
-    /// Where its row begins in a tensor of so many columns.
-    __device__ int64_t row_of(const line_piece &of, int columns) const {
-        return ((of.image * shape.channels + channel) * shape.down.read
-                       + of.row)
-                * columns;
+};
+
+/// Columns of a piece's row as a warp holds them in shared memory, from so many before those
+/// of written on: zeros in place of those outside. They begin as far past a multiple of 16
+/// bytes as they do in the tensor.
+template <int count, typename Type>
+struct held_columns {
+    const problem_shape &shape;
+    const Type *tensor;
+    int columns; ///< of a row
+    int before;
+
+    __device__ int first(const line_piece &of) const {
+        return of.column - before;
     }
-    /// `count` columns of that row, from one on.
-    template <typename Type>
-    __device__ held_columns<Type> held(const Type *tensor, const line_piece &of,
-            int columns, int from, int count) const {
-        const int64_t rows = shape.images * shape.channels * shape.down.read;
-        return {tensor, tensor + rows * columns, tensor + row_of(of, columns),
-                columns, from, count};
+    __device__ int past(const line_piece &of) const {
+        return bytes_past(tensor + of.number * columns + first(of));
+    }
+    /// Submits copies to what follows `to`, a multiple of 16 bytes, by a warp.
+    __device__ __forceinline__ void fetch(
+            uint32_t to, const line_piece &of) const {
+        const int begin = max(0, first(of));
+        const int stop = min(columns, first(of) + count);
+        if (begin >= stop) return;
+        const uint32_t from = to
+                + (past(of)
+                          + (begin - first(of))
+                                  * static_cast<int>(sizeof(Type)))
+                        / 16 * 16;
+        fetch_elements(tensor + of.number * columns + begin, stop - begin,
+                tensor,
+                tensor
+                        + shape.images * shape.channels * shape.down.read
+                                * columns,
+                static_cast<int>(threadIdx.x % 32), 32,
+                [&](int at) { return from + at; });
+    }
+    /// Once the copies are there: zeros for the columns outside, by a warp.
+    __device__ __forceinline__ void clear_outside(
+            uint32_t to, const line_piece &of) const {
+        const int outside = -first(of); // before the row
+        const int inside = columns + outside;
+        if (outside <= 0 && count <= inside) return;
+        const auto lane = static_cast<int>(threadIdx.x % 32);
+        const uint32_t place = to + past(of);
+#pragma unroll 1
+        for (int i = lane; i < min(count, outside); i += 32)
+            store_shared_half(place + i * 2, 0);
+#pragma unroll 1
+        for (int i = max(0, inside) + lane; i < count; i += 32)
+            store_shared_half(place + i * 2, 0);
+        __syncwarp();
     }
 };
 
@@ -125,9 +116,9 @@ __global__ void __launch_bounds__(line_warps * 32, 4)
                 const __grid_constant__ work_cut cut) {
     constexpr int buffers = 3;
     constexpr int tile = 128; // columns
-    constexpr int held_columns = piece_columns + 16 * steps;
+    constexpr int read_columns = piece_columns + 16 * steps;
     // Also those that shifted loads reach.
-    constexpr int piece_bytes = (held_columns + 16) * 2;
+    constexpr int piece_bytes = (read_columns + 16) * 2;
     using windows = held_windows<1, steps>;
     constexpr int window_words = windows::channel_bytes / 16;
     __shared__ uint4
@@ -139,13 +130,11 @@ __global__ void __launch_bounds__(line_warps * 32, 4)
     const uint32_t places = held_window.address + windows::channel_bytes
             + share.warp * buffers * piece_bytes;
     const int lead = zeros_before(along.before, 2);
-    const auto held_of = [&](const line_piece &of) {
-        return share.held(read, of, along.read, of.column - along.before - lead,
-                held_columns);
-    };
+    const held_columns<read_columns, Type> held {
+            shape, read, along.read, along.before + lead};
     const auto fetch = [&](int piece, int buffer) {
         if (piece < share.pieces)
-            held_of(share.piece(piece)).fetch(places + buffer * piece_bytes);
+            held.fetch(places + buffer * piece_bytes, share.piece(piece));
         commit_copies();
     };
 
@@ -166,14 +155,13 @@ __global__ void __launch_bounds__(line_warps * 32, 4)
         __syncwarp();
         const uint32_t place = places + buffer * piece_bytes;
         const line_piece of = share.piece(piece);
-        const auto held = held_of(of);
-        if (held.clear_outside(place)) __syncwarp();
+        held.clear_outside(place, of);
         const int ahead = buffer == 0 ? buffers - 1 : buffer - 1;
         fetch(piece + 2 * share.apart, ahead);
         buffer = buffer + 1 == buffers ? 0 : buffer + 1;
-        Type *const to = written + share.row_of(of, along.written) + of.column;
+        Type *const to = written + of.number * along.written + of.column;
         const int columns = min(along.written - of.column, piece_columns);
-        pairs_at<wide> from(place + held.past() + lane * 4);
+        pairs_at<wide> from(place + held.past(of) + lane * 4);
         uint32_t products = 0; // of results and zero: NaN if one is not finite
 #pragma unroll 1
         for (int first = 0; first < columns; first += tile) {
@@ -223,12 +211,13 @@ __global__ void __launch_bounds__(line_warps * 32, 4)
 /// vectors of 16 bytes.
 template <int count, typename Type>
 __device__ __forceinline__ void make_ready(
-        const held_columns<Type> &held, uint32_t place) {
-    if (held.clear_outside(place)) __syncwarp();
-    if (held.past() == 0) return;
+        const held_columns<count, Type> &held, uint32_t place,
+        const line_piece &of) {
+    held.clear_outside(place, of);
+    if (held.past(of) == 0) return;
     constexpr int words = (count / 2 + 31) / 32;
     const auto lane = static_cast<int>(threadIdx.x % 32);
-    const pairs_at<1> from(place + held.past() + lane * 4);
+    const pairs_at<1> from(place + held.past(of) + lane * 4);
     uint32_t moved[words];
 #pragma unroll
     for (int i = 0; i < words; ++i)
@@ -266,17 +255,14 @@ __global__ void __launch_bounds__(line_warps * 32, 4)
     const uint32_t places
             = shared_address(shared) + share.warp * stages * stage_bytes;
     const int lead = zeros_before(along.before, line);
-    const auto src_of = [&](const line_piece &of) {
-        return share.held(src, of, along.read, of.column - along.before - lead,
-                src_columns);
-    };
-    const auto dst_of = [&](const line_piece &of) {
-        return share.held(dst, of, along.written, of.column, piece_columns);
-    };
+    const held_columns<src_columns, Type> src_held {
+            shape, src, along.read, along.before + lead};
+    const held_columns<piece_columns, Type> dst_held {
+            shape, dst, along.written, 0};
     const auto fetch = [&](const line_piece &of, int buffer) {
         const uint32_t place = places + buffer * stage_bytes;
-        dst_of(of).fetch(place);
-        src_of(of).fetch(place + dst_bytes);
+        dst_held.fetch(place, of);
+        src_held.fetch(place + dst_bytes, of);
         commit_copies();
     };
 
@@ -296,8 +282,8 @@ __global__ void __launch_bounds__(line_warps * 32, 4)
             fetch(share.piece(piece + share.apart), buffer);
         if (piece < share.first) continue;
         const line_piece of = share.piece(piece);
-        make_ready<piece_columns>(dst_of(of), dst_place);
-        make_ready<src_columns>(src_of(of), src_place);
+        make_ready(dst_held, dst_place, of);
+        make_ready(src_held, src_place, of);
         // Of sixteen lines the second eight are those of words 2 and 3; of src
         // words 1 and 3 are of the lines that follow.
         const uint32_t dst_lane = dst_place + lane * 16;

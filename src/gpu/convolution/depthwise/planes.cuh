@@ -1,32 +1,10 @@
-// Depthwise windows of 7x7 on tensor cores: what the kernels of both gradients share.
+// Depthwise windows of 7x7 on tensor cores: what a block of either gradient has of both
+// tensors, and how it comes to shared memory, stage by stage.
 #pragma once
 
 #include "gpu/convolution/depthwise/device.cuh"
 
 namespace gradnn::gpu::depthwise {
-
-/// Copies `count` elements by all threads of a block: vectors of 16 bytes, but single ones
-/// where `to` begins or ends within one.
-template <typename Type>
-__device__ __forceinline__ void copy_out(
-        Type *to, const Type *from, int count) {
-    constexpr int each = elements_of_16_bytes<Type>;
-    const int past = bytes_past(to) / static_cast<int>(sizeof(Type));
-    for (int i = static_cast<int>(threadIdx.x) * each - past; i < count;
-            i += static_cast<int>(blockDim.x) * each)
-        if (i >= 0 && i + each <= count)
-            pack<Type, each>::load(from + i).stream(to + i);
-        else
-            for (int e = max(0, i); e < min(i + each, count); ++e)
-                to[e] = from[e];
-}
-
-/// Rows of each plane that a block holds: [begin, end) of so many.
-struct held_rows {
-    int all;
-    int begin;
-    int end;
-};
 
 /// Bits of two neighbouring columns of which those outside are zeros. With `wide`
 /// both are even numbers, column and columns.
@@ -37,26 +15,31 @@ __device__ __forceinline__ uint32_t pair_mask(int column, int columns) {
             | (is_inside(column + 1, columns) ? 0xffff0000U : 0U);
 }
 
+/// Rows of each plane that a block holds: [begin, end).
+struct held_rows {
+    int begin;
+    int end;
+};
+
 /// Planes of a tensor as a block holds them: rows of each, which begin as far past a
 /// multiple of 16 bytes as they do in the tensor.
 template <typename Type>
 struct held_planes {
     const Type *tensor;
-    int64_t planes; ///< of the tensor
+    int plane_rows; ///< of the tensor
     int columns;
     held_rows held;
-    int gap; ///< bytes between rows
-    exact_divider by_vectors; ///< of a row, where there is a gap
+    const plane_layout &layout;
 
     __device__ int rows() const { return held.end - held.begin; }
     __device__ int elements() const { return rows() * columns; }
     /// Bytes from row to row.
     __device__ int pitch() const {
-        return columns * static_cast<int>(sizeof(Type)) + gap;
+        return columns * static_cast<int>(sizeof(Type)) + layout.gap;
     }
     /// The first element that is held of the tensor's plane `number`.
     __device__ int64_t first(int64_t number) const {
-        return number * held.all * columns + held.begin * columns;
+        return number * plane_rows * columns + held.begin * columns;
     }
     /// Bytes that it lies past a multiple of 16.
     __device__ int past(int64_t number) const {
@@ -70,6 +53,7 @@ struct held_planes {
 struct plane_share {
     const problem_shape &shape;
     const work_cut &cut;
+    uint32_t base; ///< of shared memory
     int band;
     int image_part;
     int64_t first_channel;
@@ -81,24 +65,23 @@ struct plane_share {
     int part; ///< that the warp has of these, of so many
     int parts;
 
-    __device__ plane_share(
-            const problem_shape &of_shape, const work_cut &of_cut)
-        : shape(of_shape), cut(of_cut) {
-        const window_axis &down = shape.down;
-        const auto block = static_cast<int>(blockIdx.x);
-        band = block % cut.bands;
-        image_part = block / cut.bands % cut.image_parts;
-        first_channel
-                = int64_t {block / cut.bands / cut.image_parts} * cut.planes;
+    __device__ plane_share(const problem_shape &of_shape,
+            const work_cut &of_cut, const uint4 *shared)
+        : shape(of_shape), cut(of_cut), base(shared_address(shared)) {
+        auto rest = static_cast<int>(blockIdx.x);
+        band = take(rest, cut.bands);
+        image_part = take(rest, cut.image_parts);
+        first_channel = int64_t {rest} * cut.planes;
         planes = static_cast<int>(
                 min(int64_t {cut.planes}, shape.channels - first_channel));
         stages = static_cast<int>(ceil_div(shape.images, cut.images));
-        read = {down.read, 0, down.read};
-        written = {down.written, 0, down.written};
         const auto warp = static_cast<int>(threadIdx.x / 32);
         plane = warp % cut.planes;
-        part = cut.planes < plane_warps ? warp / cut.planes : 0;
+        part = warp / cut.planes;
         parts = max(1, plane_warps / cut.planes);
+        const window_axis &down = shape.down;
+        read = {0, down.read};
+        written = {0, down.written};
         if (cut.bands == 1) return;
         written.begin = band * cut.band_rows;
         written.end = min(down.written, written.begin + cut.band_rows);
@@ -107,64 +90,85 @@ struct plane_share {
                 min(written.end - down.before + down.kernel - 1, down.read));
     }
 
-    /// What is held of read, or of written.
-    template <bool of_read, typename Type>
-    __device__ held_planes<Type> held(const Type *tensor) const {
-        return {tensor, shape.images * shape.channels,
-                of_read ? shape.along.read : shape.along.written,
-                of_read ? read : written,
-                of_read ? cut.read_gap : cut.written_gap,
-                of_read ? cut.by_read_vectors : cut.by_written_vectors};
+    template <typename Type>
+    __device__ held_planes<Type> of_read(const Type *tensor) const {
+        return {tensor, shape.down.read, shape.along.read, read, cut.read};
+    }
+    template <typename Type>
+    __device__ held_planes<Type> of_written(const Type *tensor) const {
+        return {tensor, shape.down.written, shape.along.written, written,
+                cut.written};
     }
     /// Images of a stage.
     __device__ int images(int stage) const {
         return static_cast<int>(min(int64_t {cut.images},
                 shape.images - int64_t {stage} * cut.images));
     }
-    __device__ int64_t image(int stage, int i) const {
-        return int64_t {stage} * cut.images + i;
-    }
     /// The tensors' plane of image i of a stage and the first channel.
     __device__ int64_t first_plane(int stage, int i) const {
-        return image(stage, i) * shape.channels + first_channel;
+        return (int64_t {stage} * cut.images + i) * shape.channels
+                + first_channel;
     }
-    /// Submits the copy of a plane to what follows `to`, a multiple of 16, by the warps that
-    /// have it.
+    /// Where in shared memory the copy of a plane of image i begins, at a multiple of 16.
     template <typename Type>
-    __device__ __forceinline__ void fetch(
-            const held_planes<Type> &held, uint32_t to, int64_t number) const {
-        fetch_elements(held.tensor + held.first(number), held.elements(),
-                held.tensor,
-                held.tensor + held.planes * held.held.all * held.columns,
-                part * 32 + static_cast<int>(threadIdx.x % 32), parts * 32,
-                [&](int at) {
-                    return to + at
-                            + static_cast<int>(
-                                      held.by_vectors.quotient(at / 16))
-                            * held.gap;
-                });
+    __device__ uint32_t place(const held_planes<Type> &held, int buffer, int i,
+            int of_plane) const {
+        return base + held.layout.at
+                + (buffer * cut.images + i) * cut.image_bytes
+                + of_plane * held.layout.distance;
     }
-    /// Once a stage's planes are at place(i, plane) of image i: zeros for what came along
-    /// before and after them, and where planes that began further on may have ended. By all
-    /// threads of a block; returns whether there was anything, then to be followed by
-    /// __syncthreads.
-    template <typename Type, typename Place>
-    __device__ __forceinline__ bool clear_around(const held_planes<Type> &held,
-            int stage, const Place &place) const {
-        if ((held.past(0) | held.past(1)) == 0) return false;
-        const int bytes = held.elements() * static_cast<int>(sizeof(Type));
-        for (auto i = static_cast<int>(threadIdx.x); i < images(stage) * planes;
-                i += plane_warps * 32) {
-            const int image = i / planes;
-            const uint32_t at = place(image, i - image * planes);
-            const int past
-                    = held.past(first_plane(stage, image) + i - image * planes);
-            for (int b = 0; b < past; b += 2)
-                store_shared_half(at + b, 0);
-            for (int b = past + bytes; b < round_up(bytes + 14, 16); b += 2)
-                store_shared_half(at + b, 0);
+    /// Submits copies of a stage's planes, by the warps that have them.
+    template <typename... Types>
+    __device__ __forceinline__ void fetch(
+            int stage, int buffer, const held_planes<Types> &...tensors) const {
+        const auto fetch_plane = [&](const auto &held, int i, int of_plane) {
+            const uint32_t to = place(held, buffer, i, of_plane);
+            fetch_elements(
+                    held.tensor + held.first(first_plane(stage, i) + of_plane),
+                    held.elements(), held.tensor,
+                    held.tensor
+                            + shape.images * shape.channels * held.plane_rows
+                                    * held.columns,
+                    part * 32 + static_cast<int>(threadIdx.x % 32), parts * 32,
+                    [&](int at) {
+                        const uint32_t row
+                                = held.layout.by_vectors.quotient(at / 16);
+                        return to + at
+                                + static_cast<int>(row) * held.layout.gap;
+                    });
+        };
+        const int count = images(stage);
+        for (int i = 0; i < count; ++i)
+            for (int each = plane; each < planes; each += plane_warps)
+                (fetch_plane(tensors, i, each), ...);
+        commit_copies();
+    }
+    /// Waits for the planes of a stage and submits copies of those of the block's next one. Zeros
+    /// for what came along before and after those of read, and where planes that began further
+    /// on may have ended. By all threads of a block.
+    template <typename Type, typename... Types>
+    __device__ __forceinline__ void begin_stage(int stage, int buffer,
+            const held_planes<Type> &held,
+            const held_planes<Types> &...others) const {
+        wait_for_copies<0>();
+        __syncthreads();
+        if ((held.past(0) | held.past(1)) != 0) {
+            const int bytes = held.elements() * static_cast<int>(sizeof(Type));
+            for (auto n = static_cast<int>(threadIdx.x);
+                    n < images(stage) * planes; n += plane_warps * 32) {
+                const int i = n / planes;
+                const int of_plane = n - i * planes;
+                const uint32_t at = place(held, buffer, i, of_plane);
+                const int past = held.past(first_plane(stage, i) + of_plane);
+                for (int b = 0; b < past; b += 2)
+                    store_shared_half(at + b, 0);
+                for (int b = past + bytes; b < round_up(bytes + 14, 16); b += 2)
+                    store_shared_half(at + b, 0);
+            }
+            __syncthreads();
         }
-        return true;
+        if (stage + cut.image_parts < stages)
+            fetch(stage + cut.image_parts, buffer ^ 1, held, others...);
     }
 };
 

@@ -3,21 +3,32 @@
 //     written[n,c,h,w] = sum over r, s of
 //                        window[c,r,s] * read[n,c,h - before + r,w - before + s]
 //
-// where the window of the gradient of src is turned around. A row r of the window
-// is a matrix of 16x8 elements, window[r, k - column] in row k: 16 rows of read, 16
-// columns of each, times that matrix are a part of 8 neighbouring columns of 16 rows
-// of written. So a tile of 16x8 takes a product of matrices for each row of the
-// window, each of rows of read one further down.
-//
-// A warp walks along the columns, of which it loads each once a row of the window. Results
-// are collected in shared memory and leave as they came. Products with the matrices' zeros
-// are NaN where read or the window is infinite or NaN: what comes out NaN is taken again
-// from the definition. What blocks have: README.md.
+// where the window of the gradient of src is turned around. A tile of 16x8 of written takes
+// a product of matrices for each row of the window (README.md), each of rows of read one
+// further down. Results are collected in shared memory and leave as they came. Products with
+// the matrices' zeros are NaN where read or the window is infinite or NaN: what comes out NaN
+// is taken again from the definition.
 #pragma once
 
 #include "gpu/convolution/depthwise/planes.cuh"
 
 namespace gradnn::gpu::depthwise {
+
+/// Copies `count` elements by all threads of a block: vectors of 16 bytes, but single ones
+/// where `to` begins or ends within one.
+template <typename Type>
+__device__ __forceinline__ void copy_out(
+        Type *to, const Type *from, int count) {
+    constexpr int each = elements_of_16_bytes<Type>;
+    const int past = bytes_past(to) / static_cast<int>(sizeof(Type));
+    for (int i = static_cast<int>(threadIdx.x) * each - past; i < count;
+            i += static_cast<int>(blockDim.x) * each)
+        if (i >= 0 && i + each <= count)
+            pack<Type, each>::load(from + i).stream(to + i);
+        else
+            for (int e = max(0, i); e < min(i + each, count); ++e)
+                to[e] = from[e];
+}
 
 template <typename Type, int wide>
 __global__ void __launch_bounds__(plane_warps * 32, wide == 2 ? 5 : 4)
@@ -26,44 +37,28 @@ __global__ void __launch_bounds__(plane_warps * 32, wide == 2 ? 5 : 4)
                 const __grid_constant__ work_cut cut) {
     extern __shared__ uint4 shared[];
     auto *const memory = reinterpret_cast<std::byte *>(shared);
-    const uint32_t base = shared_address(memory);
     const window_axis &down = shape.down;
     const window_axis &along = shape.along;
     const auto thread = static_cast<int>(threadIdx.x);
-    const int lane = thread % 32;
-    const int g = lane / 4;
-    const int t = lane % 4;
-    const plane_share share(shape, cut);
+    const int g = thread % 32 / 4;
+    const int t = thread % 4;
+    const plane_share share(shape, cut, shared);
+    const uint32_t base = share.base;
     // Tiles meet read columns from an even distance before their own on.
     const int lead = zeros_before(along.before, 2);
     const int start = along.before + lead;
-    const auto in = share.held<true>(read);
-    const auto out = share.held<false>(written);
+    const auto in = share.of_read(read);
+    const auto out = share.of_written(written);
 
     constexpr int size = window_size;
-    using windows = held_windows<size, 1>;
-    const windows held_window {base};
-    const int buffers = cut.planes * windows::channel_bytes;
-    const int results = buffers + 2 * cut.images * cut.read_bytes;
-    const auto place_of = [&](int buffer, int i, int plane) {
-        return buffers + (buffer * cut.images + i) * cut.read_bytes
-                + cut.read_lead + plane * cut.read_distance;
-    };
-    const auto fetch = [&](int stage, int buffer) {
-        const int images = share.images(stage);
-        for (int i = 0; i < images; ++i)
-            for (int plane = share.plane; plane < share.planes;
-                    plane += plane_warps)
-                share.fetch(in, base + place_of(buffer, i, plane),
-                        share.first_plane(stage, i) + plane);
-        commit_copies();
-    };
+    const held_windows<size, 1> held_window {base};
+    const int results = cut.written.at;
 
     clear_shared(shared, cut.shared_bytes);
     // Later work is not let start: its blocks would gather where the first of
     // these end, and be slower for that (dW of 3x3 by half).
     wait_for_earlier_work();
-    fetch(share.image_part, 0);
+    share.fetch(share.image_part, 0, in);
     held_window.fill(weights, shape, share.first_channel, share.planes);
 
     const int tiles = (along.written + tile_columns - 1) / tile_columns;
@@ -84,14 +79,7 @@ __global__ void __launch_bounds__(plane_warps * 32, wide == 2 ? 5 : 4)
     for (int stage = share.image_part; stage < share.stages;
             stage += cut.image_parts, buffer ^= 1) {
         const int images = share.images(stage);
-        wait_for_copies<0>();
-        __syncthreads();
-        if (share.clear_around(in, stage, [&](int i, int plane) {
-                return base + place_of(buffer, i, plane);
-            }))
-            __syncthreads();
-        if (stage + cut.image_parts < share.stages)
-            fetch(stage + cut.image_parts, buffer ^ 1);
+        share.begin_stage(stage, buffer, in);
         uint32_t products = 0; // of results and zero: NaN if one is not finite
 #pragma unroll 1
         for (int first_row = share.part * tile_rows; first_row < out.rows();
@@ -117,9 +105,9 @@ __global__ void __launch_bounds__(plane_warps * 32, wide == 2 ? 5 : 4)
                 const int64_t number = share.first_plane(stage, 0) + plane;
 #pragma unroll 1
                 for (int i = 0; i < images; ++i) {
-                    const uint32_t place = base + place_of(buffer, i, plane)
+                    const uint32_t place = share.place(in, buffer, i, plane)
                             + in.past(number + i * shape.channels);
-                    uint32_t result = base + results + i * cut.written_bytes
+                    uint32_t result = base + results + i * cut.result_bytes
                             + out.past(share.first_plane(stage, i))
                             + plane * out.elements() * 2 + lane_result;
                     // Of rows an even and an odd distance down, whose pairs may
@@ -222,7 +210,7 @@ __global__ void __launch_bounds__(plane_warps * 32, wide == 2 ? 5 : 4)
         const int count = share.planes * out.elements();
         const auto results_of = [&](int i) {
             return reinterpret_cast<Type *>(memory + results
-                    + i * cut.written_bytes
+                    + i * cut.result_bytes
                     + out.past(share.first_plane(stage, i)));
         };
         if (again) {
@@ -231,7 +219,8 @@ __global__ void __launch_bounds__(plane_warps * 32, wide == 2 ? 5 : 4)
                 const int i = e / count;
                 const int row = (e - i * count) / along.written;
                 Type &result = results_of(i)[e - i * count];
-                take_again(result, read, weights, shape, share.image(stage, i),
+                take_again(result, read, weights, shape,
+                        int64_t {stage} * cut.images + i,
                         share.first_channel + row / out.rows(),
                         out.held.begin + row % out.rows(), e % along.written);
             }

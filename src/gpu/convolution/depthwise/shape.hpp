@@ -35,10 +35,8 @@ struct problem_shape {
     bool to_src = false; ///< backward_data
 };
 
-/// Planes: a window of 7x7. Lines: one along W, of fewer taps than `most_taps`.
-constexpr int window_size = 7;
+constexpr int window_size = 7; ///< of planes
 constexpr int usual_pad = window_size / 2;
-constexpr int most_taps = 64;
 
 /// Zeros before the first tap, so that read begins at a multiple of so many columns where
 /// written does.
@@ -72,13 +70,23 @@ constexpr int slack_bytes = 64;
 /// The weights' kernel of planes: bytes of zeros, for rows of dst that are none.
 constexpr int zeros_bytes = 64;
 
+/// Where the planes of a tensor lie in a block's shared memory, in bytes.
+struct plane_layout {
+    int at = 0; ///< the first plane of the first image
+    int distance = 0; ///< from one plane to the next
+    /// Between rows, where rows without would meet in the same banks; rows then are whole
+    /// vectors at multiples of 16 bytes.
+    int gap = 0;
+    exact_divider by_vectors; ///< of a row
+};
+
 /// Of lines a block has one channel, and of its rows' pieces, in all images, every
 /// image_parts-th of a warp. Of planes it has whole ones of neighbouring channels, or bands
 /// of the rows of one, in every image_parts-th stage, which is some images: they lie in
 /// shared memory as they do in the tensors, while the next stage is being copied.
 struct work_cut {
-    int steps
-            = 1; ///< matrices for a row of the window: 1 of planes, more of lines
+    /// Matrices for a row of the window: 1 of planes, more of lines.
+    int steps = 1;
     int pieces = 1; ///< of a row, of lines
     int planes = 1; ///< of an image that a block has: a power of two
     int images = 1; ///< of a stage
@@ -86,21 +94,13 @@ struct work_cut {
     int band_rows = 1;
     int64_t tiles = 1; ///< groups of channels
     int image_parts = 1;
-    // Bytes of shared memory: before the first plane of an image, from one plane
-    // to the next, of an image, in all. Before, between and after planes of read
-    // there are zeros for the rows that windows reach beyond.
-    int read_lead = 0;
-    int read_distance = 0;
-    int read_bytes = 0;
-    int written_distance = 0; ///< of weights; the data kernel's follow closely
-    int written_bytes = 0;
+    /// Before, between and after planes there are zeros for the rows that windows reach
+    /// beyond.
+    plane_layout read;
+    plane_layout written; ///< of data results, which follow closely
+    int image_bytes = 0; ///< of what is copied
+    int result_bytes = 0; ///< of an image, of data
     size_t shared_bytes = 0;
-    // Bytes between rows, where rows without them would meet in the same banks;
-    // rows then are whole vectors at multiples of 16 bytes. And the vectors of a
-    // row.
-    int read_gap = 0;
-    int written_gap = 0; ///< of weights
-    exact_divider by_read_vectors, by_written_vectors;
 
     constexpr bool of_lines() const { return steps > 1; }
     constexpr int threads() const {
@@ -111,7 +111,7 @@ struct work_cut {
     /// For tensors at multiples of so many bytes.
     work_cut at(int alignment) const {
         work_cut cut = *this;
-        if (alignment < 16) cut.read_gap = cut.written_gap = 0;
+        if (alignment < 16) cut.read.gap = cut.written.gap = 0;
         return cut;
     }
 };

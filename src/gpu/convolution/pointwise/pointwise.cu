@@ -24,21 +24,21 @@ using detail::data_type;
 /// Data: read, weights, written. Weights: first, second, partial sums.
 using any_kernel = void(const void *, const void *, void *, problem_shape);
 
-/// For products of one of these numbers.
-template <bool of_weights, int... numbers>
-any_kernel *kernel_of(data_type type, const problem_shape &shape) {
+any_kernel *kernel_of(
+        data_type type, const problem_shape &shape, bool of_weights) {
     return with_half_precision_type(type, [&]<typename Type>() {
         return with_chosen(
                 [&]<int planes, int products>() {
-                    if constexpr (of_weights)
-                        return reinterpret_cast<any_kernel *>(
-                                weights_kernel<Type, planes != 0, products>);
-                    else
-                        return reinterpret_cast<any_kernel *>(
-                                data_kernel<Type, planes != 0, products>);
+                    if constexpr (products <= 4)
+                        if (of_weights)
+                            return reinterpret_cast<any_kernel *>(
+                                    weights_kernel<Type, planes != 0,
+                                            products>);
+                    return reinterpret_cast<any_kernel *>(
+                            data_kernel<Type, planes != 0, products>);
                 },
                 one_of<0, 1> {shape.planes ? 1 : 0},
-                one_of<numbers...> {products_of(shape)});
+                one_of<1, 2, 4, 8, 16> {products_of(shape)});
     });
 }
 
@@ -62,9 +62,7 @@ plan_or_refusal make(
                         .c_str(),
                 problem);
     const allocation_guard current(device);
-    any_kernel *const kernel = of_weights
-            ? kernel_of<true, 1, 2, 4>(problem.src.type, *shape)
-            : kernel_of<false, 1, 2, 4, 8, 16>(problem.src.type, *shape);
+    any_kernel *const kernel = kernel_of(problem.src.type, *shape, of_weights);
     allow_shared_bytes(kernel, static_cast<size_t>(most));
     int resident = 0;
     check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
@@ -75,13 +73,10 @@ plan_or_refusal make(
     const int64_t blocks = of_weights
             ? parts_of(*shape, held)
             : std::min(held, ceil_div(shape->tiles, int64_t {warps}));
-    size_t partial_bytes = 0;
     launcher add_parts;
-    if (of_weights) {
-        partial_bytes = partial_weights_bytes(problem, blocks);
+    if (of_weights)
         add_parts = weights_sum_launcher(
                 "convolution.gpu_pointwise (parts)", problem, blocks, false);
-    }
     const auto launches = [=, of = *shape](const tensor_pointers &at,
                                   const launch_stream &stream) {
         void *const first = at.read(of.first_is_dst).data;
@@ -100,7 +95,9 @@ plan_or_refusal make(
         if (of_weights) add_parts(at, stream);
     };
     return within_workspace_limit(
-            plan_of(launches, partial_bytes), options, "its sums");
+            plan_of(launches,
+                    of_weights ? partial_weights_bytes(problem, blocks) : 0),
+            options, "its sums");
 }
 
 } // namespace gradnn::gpu::pointwise
