@@ -123,7 +123,7 @@ __device__ __forceinline__ void write_from_shared(stored_of<p.type> *to,
             if constexpr (ops > 0)
                 made.stream(to + at);
             else
-                made.store(to + at);
+                made.store_global(to + at);
         });
     }
     const int rest = head + whole * vector + thread;
