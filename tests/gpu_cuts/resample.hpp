@@ -87,7 +87,7 @@ inline detail::interpolation_problem random_interpolation(
     p.diff_dst.dims = p.diff_src.dims;
     const int64_t same_ratio
             = random.pick(std::vector<int64_t> {2, 2, 3, 4, 8});
-    const int64_t kind = random.integer(0, 3);
+    const int64_t kind = random.integer(0, 4);
     for (auto a = static_cast<size_t>(3 - rank); a < 3; ++a) {
         int64_t longest = (rank == 1 ? 60 : rank == 2 ? 20 : 8) * scale;
         if (rank == 1 && scale > 1 && one_in(3)) longest *= 500;
@@ -107,6 +107,10 @@ inline detail::interpolation_problem random_interpolation(
         if (kind == 3) {
             src = (src + 2) / 3 * 3;
             dst = src / 3 * random.pick(std::vector<int64_t> {2, 4, 5});
+        }
+        if (kind == 4) {
+            dst = std::max<int64_t>(1, src / same_ratio);
+            src = dst * same_ratio;
         }
         if (one_in(6)) dst = src;
         if (one_in(20)) dst = src * 40;

@@ -202,7 +202,11 @@ struct data_walk {
                                 copied ? other_copies.taken(place, i)
                                        : other_rows[copied ? 0 : place][i]);
                     }
-                    if (inside) made.store_global(to);
+                    if (!inside) return;
+                    if constexpr (staged)
+                        made.store(to);
+                    else
+                        made.store_global(to);
                 });
         bool is_nan = gathers && !checked_now && any_nan;
         for_each<cut.depths, cut.columns, ceil_div(cut.vector, 2)>(
