@@ -236,6 +236,11 @@ void __stcs(Value *to, Value value) {
     if (reinterpret_cast<uintptr_t>(to) % sizeof value != 0)
         throw std::out_of_range("store of " + std::to_string(sizeof value)
                 + " bytes between its multiples");
+    const auto *const at = reinterpret_cast<const char *>(to);
+    using gradnn::emulated::shared_memory;
+    if (at >= shared_memory
+            && at < shared_memory + gradnn::emulated::shared_bytes)
+        throw std::out_of_range("store to global memory, in shared memory");
     *to = value;
 }
 template <typename Value>

@@ -96,11 +96,12 @@ std::string gpu_engine::check_pointer(const void *pointer) const {
 namespace {
 
 launch_stream stream_of(int device, std::optional<cudaStream_t> callers) {
+    const bool early = can_start_early(device);
     if (!callers) {
         const device_guard current(device);
         callers = new_stream();
     }
-    return {*callers, device, can_start_early(device)};
+    return {*callers, device, early};
 }
 
 /// By CUDA events around the steps.

@@ -38,13 +38,16 @@ std::vector<std::string> library_candidates(const char *variable,
         return 0;
     };
     dl_iterate_phdr(visit, &loaded);
-    std::vector<fs::path> folders;
-    std::vector<std::string> begins = names;
-    begins.insert(
-            begins.end(), {"libcudart.so", "libcudnn.so", "libcublas.so"});
-    for (const std::string &begin : begins)
+    const auto begins = [](const fs::path &file, const std::string &with) {
+        return file.filename().string().starts_with(with);
+    };
+    for (const std::string &name : names)
         for (const fs::path &file : loaded)
-            if (file.filename().string().starts_with(begin))
+            if (begins(file, name)) paths.push_back(file);
+    std::vector<fs::path> folders;
+    for (const char *beside : {"libcudart.so", "libcudnn.so", "libcublas.so"})
+        for (const fs::path &file : loaded)
+            if (begins(file, beside))
                 // CUDA 12's wheels have a folder for each library, those of 13 one for all.
                 for (const fs::path &place :
                         {fs::path(), "../.." / fs::path(wheel) / "lib",

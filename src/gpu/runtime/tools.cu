@@ -11,6 +11,9 @@
 
 namespace gradnn::gpu {
 
+// compute_rate.cu
+double compute_on(const stream &s, compute_loop loop, int64_t rounds);
+
 namespace {
 
 int device_index(const engine &e) {

@@ -27,9 +27,6 @@ enum class compute_loop {
     f16_tensor,
 };
 
-/// The last of tool_functions (compute_rate.cu).
-double compute_on(const stream &s, compute_loop loop, int64_t rounds);
-
 struct tool_functions {
     /// Bytes of the memory of a GPU that nobody has taken.
     size_t (*available_memory)(const engine &e);

@@ -1,5 +1,5 @@
 // Turns what cuDNN's heuristics say of an arrangement into plans. It needs
-// cudnn-frontend's headers; only plan.cpp and planner.cpp include it.
+// cudnn-frontend's headers; only plan.cpp, planner.cpp and tests/sweep include it.
 #pragma once
 
 #include <array>

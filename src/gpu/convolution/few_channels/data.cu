@@ -240,11 +240,12 @@ __global__ void __launch_bounds__(most_threads)
                 const __grid_constant__ problem_shape shape, int64_t count) {
     const int channels = shape.held_channels;
     const int taps = tap_floats(shape.steps, shape.stride, channels);
-    const int64_t number = blockIdx.x * int64_t {most_threads} + threadIdx.x;
+    const auto number
+            = static_cast<int>(blockIdx.x * most_threads + threadIdx.x);
     wait_and_let_later_work_start();
     if (number >= count) return;
-    const int place = static_cast<int>(number % taps);
-    const int64_t o = number / taps;
+    const int o = number / taps;
+    const int place = number - o * taps;
     const int i = place % channels;
     const int k = place / channels;
     gathered[number] = i < shape.channels && k < shape.kernel

@@ -52,9 +52,9 @@ constexpr tile_set tf32x3_set {.kernel = "convolution.gpu_tf32x3",
         .least_useful = 0.2, // terms of 3 channels on an H200 have 0.19
         .longest_chain = 4096};
 
-/// f64, products and sums as IEEE's fused multiply-add rounds them. The shares of the rate are guesses by the instructions of
-/// a k tile beside those of the tensor cores: gathering src for a gradient of
-/// weights takes the most.
+/// f64, products and sums as IEEE's fused multiply-add rounds them. The shares of the rate are
+/// guesses by the instructions of a k tile beside those of the tensor cores: gathering src for
+/// a gradient of weights takes the most.
 constexpr tile f64_tiles[] = {
         tile_of<f64, forward, 2, 128, 128>(1, 1.0),
         tile_of<f64, forward, 2, 128, 64>(1, 0.9),

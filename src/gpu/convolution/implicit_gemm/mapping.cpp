@@ -143,7 +143,7 @@ std::string reason_against(const dense_problem &p) {
     if (inputs > most_inputs || p.output_elements() > most_sums)
         return text("tensors of up to ", most_inputs,
                 " elements and outputs of up to ", most_sums,
-                " are allowed, given ", inputs);
+                " are allowed, given ", inputs, " and ", p.output_elements());
     for (size_t i = 0; i < 3; ++i) {
         const int64_t span = (p.dst[i] - 1) * p.strides[i]
                 + p.window[i] * p.dilations[i] + std::abs(p.pads[i]);
@@ -165,9 +165,13 @@ std::string reason_against(const dense_problem &p) {
             && (p.space == 3 || std::ranges::max(p.strides) > 256
                     || std::ranges::max(p.dilations) > 1
                     || std::ranges::min(p.pads) < 0))
-        return "a gradient of src with strides above 1 is computed in one and "
-               "two dimensions with strides of up to 256, without dilations "
-               "and negative pads";
+        return text("a gradient of src with strides above 1 is computed in one "
+                    "and two dimensions with strides of up to 256, without "
+                    "dilations and negative pads, given ",
+                p.space, " dimensions, strides of up to ",
+                std::ranges::max(p.strides), ", dilations of up to ",
+                std::ranges::max(p.dilations), ", pads from ",
+                std::ranges::min(p.pads), " on");
     return {};
 }
 

@@ -200,7 +200,7 @@ struct cut_list {
                             break;
                         for (const int strip : parts_of(p.walk.written, true)) {
                             c.strip = strip;
-                            made.push_back(c);
+                            if (geometry_of({p, c}).fits) made.push_back(c);
                         }
                     }
     }

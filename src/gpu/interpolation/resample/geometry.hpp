@@ -41,8 +41,8 @@ struct geometry {
     // (planes, parts of the walk, the middle) that a lane has.
     int lanes, sets, groups, lane_items;
     int tile_written, tile_strips;
-    int middle_strips, column_parts; ///< 1 where the walk does not come first
-    int line_pitch; ///< of a row there
+    int middle_strips, column_parts; ///< 1 of tiles
+    int line_read, line_pitch; ///< elements of a row there, and of its sums
     int line_threads; ///< that share a row there
     /// 16-byte pieces of a row there, bytes of those of all rows that a block takes at once, and
     /// of what rows on their way add to.
@@ -249,7 +249,7 @@ constexpr void add_lines(
     if (!g.fits) return;
     // Parts of a row begin ahead of what is read for them.
     const bool whole = g.column_parts == 1 && g.middle_strips == 1;
-    const int read = c.middle_read * c.tile_read * p.inner
+    g.line_read = c.middle_read * c.tile_read * p.inner
             + (whole ? 0 : most(vector, line_margin) - 1);
     g.line_threads = c.threads / c.planes;
     // With places for words beyond the row.
@@ -261,16 +261,12 @@ constexpr void add_lines(
     const int vector_bytes = vector * bytes_of(p.type);
     // The first vector lies anywhere in the first piece.
     g.line_pieces = ceil_div(
-            (ceil_div(read, vector) - 1) * vector_bytes + bytes_of_piece,
+            (ceil_div(g.line_read, vector) - 1) * vector_bytes + bytes_of_piece,
             bytes_of_piece);
     g.piece_bytes = c.planes * g.line_pieces * bytes_of_piece;
-    // Threads take all their words, also those beyond their row.
-    const int beyond = most(0,
-            g.line_threads * c.words * vector_bytes
-                    - (g.line_pieces - 1) * bytes_of_piece);
     g.step_bytes = c.ahead * c.threads / 32 * 16 * sum_words(p);
-    g.shared_bytes = 2 * g.line_bytes + c.ahead * g.piece_bytes
-            + ceil_div(beyond, 32) * 32 + g.step_bytes;
+    g.shared_bytes = 2 * g.line_bytes
+            + ceil_div(c.ahead * g.piece_bytes, 32) * 32 + g.step_bytes;
     g.lanes = c.parts * g.vectors;
     g.lane_items = c.planes * c.middle_part;
 }

@@ -34,8 +34,8 @@ struct kernel_of<s>::words {
     step<sum_type> *steps;
     /// Of the row that is taken next: its place in its first piece, in bytes.
     uint32_t past;
-    /// Of the first word: in what was copied, in bytes, and in a line.
-    int place_in_copy, place_in_line;
+    /// Of the first word: in a row, in what was copied, in bytes, and in a line.
+    int first_element, place_in_copy, place_in_line;
     open_sums<sum_type, c.words, vector, p.walk.two> sums;
 
     /// Of a block with so many planes whose rows begin at `read`.
@@ -62,6 +62,7 @@ struct kernel_of<s>::words {
                 + thread / 32 * c.ahead;
         past = static_cast<uint32_t>(
                 reinterpret_cast<uintptr_t>(row_of(plane)));
+        first_element = number * vector;
         // Threads without a row take, but do not keep, what others do.
         place_in_copy = (plane < c.planes ? plane : 0) * g.line_pieces
                         * bytes_of_piece
@@ -114,6 +115,11 @@ struct kernel_of<s>::words {
             if (piece + i >= tensor && piece + i < tensor + tensor_extent(p))
                 to[i] = piece[i];
     }
+    /// Whether a word is the row's: what lies behind it may be on its way.
+    __device__ __forceinline__ bool has(int word) const {
+        return (word + 1) * to_next <= g.line_read
+                || first_element + word * to_next < g.line_read;
+    }
     /// Of the row after the last that was taken.
     __device__ __forceinline__ void take(int slot, unit (&to)[c.words]) {
         const auto *const from = reinterpret_cast<const type *>(copied_rows()
@@ -122,7 +128,7 @@ struct kernel_of<s>::words {
         past += static_cast<uint32_t>(row_bytes);
 #pragma unroll
         for (int w = 0; w < c.words; ++w)
-            to[w] = unit::load(from + w * to_next);
+            to[w] = has(w) ? unit::load(from + w * to_next) : unit::zeros();
     }
     /// Words beyond the row too, which a line has places for.
     __device__ __forceinline__ void keep(sum_type *line) const {

@@ -166,7 +166,9 @@ struct specification_of_kernel {
     cut cut_by;
 };
 
-/// The maps of the axes as kernels read them: the taps of a position that is written: `count` from the position `first` of those that
+// The maps of the axes as kernels read them.
+
+/// The taps of a position that is written: `count` from the position `first` of those that
 /// are read.
 struct place {
     int first, count;

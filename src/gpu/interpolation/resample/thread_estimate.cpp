@@ -114,7 +114,7 @@ struct thread {
         const double load = shared ? 40 : 700;
         const double chain = g.rolled
                 ? 4.0 * rolled_taps + 20 + rolled_taps / 4.0 * load
-                : 4.0 * g.taps[0] + 20;
+                : 4.0 * g.most_kept + 20;
         double step
                 = load * std::max(1.0, rows / g.rows_together) + rows * chain;
         if (c.ahead > 1) step = std::max(load / c.ahead, chain);
