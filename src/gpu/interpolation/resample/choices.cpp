@@ -157,20 +157,18 @@ double cost_of(const specification_of_kernel &s, const mapped_problem &of,
     const auto &[p, c] = s;
     const geometry g = geometry_of(s);
     const bool tiled = c.stages > 0;
-    const form_costs &form = p.walk_first ? of_lines
-            : tiled                       ? of_tiles
-            : c.repeated && c.vector == 1 ? of_windows
-                                          : of_threads;
+    // Windows were fitted to enlargements, all of whose columns have taps.
+    const bool reduces = g.fed != (1U << c.columns) - 1;
+    const form_costs &form = p.walk_first             ? of_lines
+            : tiled                                   ? of_tiles
+            : c.repeated && c.vector == 1 && !reduces ? of_windows
+                                                      : of_threads;
     const specification_of_kernel rest = p.walk_first ? rest_of_walk(s) : s;
     const work_estimate thread = estimate_of_thread(
             rest, p.walk_first ? geometry_of(rest) : g, of, by_lanes);
     const work_estimate each = p.walk_first ? share_of_lines(s, g, thread, gpu)
             : tiled                         ? share_of_tiles(s, g, thread, gpu)
                     : share_of_threads(s, g, thread, gpu, form);
-    // Windows were fitted to enlargements, which write less than they read.
-    const bool reduces = g.fed != (1U << c.columns) - 1;
-    const double sector
-            = reduces ? std::max(form.sector, of_threads.sector) : form.sector;
     const double warps_held = c.blocks * c.threads / 32.0;
     const double waves
             = static_cast<double>(g.grid) / (gpu.multiprocessors * c.blocks);
@@ -183,9 +181,9 @@ double cost_of(const specification_of_kernel &s, const mapped_problem &of,
                     * (1 + (std::max(1.0, each.read_again) - 1) * form.again)
                     * (1 + form.places / (1 + form.near_blocks * waves)),
             // What ops behind read lies as what is written.
-            by_lanes
-                    ? sector * each.count * each.sectors * (1 + epilogues_of(p))
-                    : 0,
+            by_lanes ? form.sector * each.count * each.sectors
+                            * (1 + epilogues_of(p))
+                     : 0,
             bytes * form.latency / std::max(1.0, each.in_flight),
             each.path + each.next_path * (std::max(1.0, waves) - 1)};
     // Those that take longest hide most of the others.
