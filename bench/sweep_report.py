@@ -347,6 +347,12 @@ def _row_cells(row, every_row):
     return cells
 
 
+def _of_convolutions(gradient):
+    if gradient == "all":
+        return "A convolution is its three gradients together."
+    return f"Of convolutions the gradient of {gradient} alone."
+
+
 def markdown(results, text):
     """The summary and a line for each problem."""
     head = ["", "problem", "kernel", "time", "share of the limit", "times PyTorch"]
@@ -360,7 +366,7 @@ def markdown(results, text):
         "```",
         "Caches cold, medians. The share is of the limit that is nearer: the rate "
         "of a large copy (on the CPU of a plain stream), or of the arithmetic "
-        "units. A convolution is its three gradients together.",
+        "units. " + _of_convolutions(results["settings"].get("gradient", "all")),
         "",
         text,
         "",

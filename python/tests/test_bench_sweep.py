@@ -282,6 +282,26 @@ def test_ends_in_time_and_says_how_far_it_came(fake):
         assert "allowed are" in sweep(*common, *wrong, code=2)
 
 
+def test_times_one_gradient_of_convolutions(tmp_path):
+    out, table = tmp_path / "sweep.json", tmp_path / "sweep.md"
+    sweep(
+        "--kind", "convolution", "--family", "depthwise", "--gradient", "weights",
+        "--seed", "3", "--count", "2", "--program", program(), "--out", str(out),
+        "--markdown", str(table), "--megabytes", "0.2,1", "--each", "0",
+        "--no-pytorch",
+    )  # fmt: skip
+    for row in json.loads(out.read_text())["rows"]:
+        steps = {each["output"] for each in row["gradnn"]["steps"]}
+        assert steps == {"diff_weights"}
+        whole = graphs.moved_bytes(row["case"], row["dtype"])
+        assert row["bytes"] < whole
+    assert "the gradient of weights alone" in table.read_text()
+    refused = sweep(
+        "--kind", "interpolation", "--gradient", "src", "--seed", "3", "--list", code=2
+    )
+    assert "--gradient: of --kind convolution alone" in refused
+
+
 @pytest.mark.parametrize("kind", graphs.KINDS)
 def test_times_every_row_beside_pytorch(kind, tmp_path):
     pytest.importorskip("torch")
