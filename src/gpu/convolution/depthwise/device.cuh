@@ -33,12 +33,18 @@ __device__ __forceinline__ void fetch_elements(const Type *first, int count,
     const int bytes = past + count * static_cast<int>(sizeof(Type));
     const int rounded = round_up(bytes, 16);
     const auto *const from = reinterpret_cast<const std::byte *>(first) - past;
+    const auto *const tensor_begin
+            = reinterpret_cast<const std::byte *>(tensor);
+    const auto *const tensor_end = reinterpret_cast<const std::byte *>(end);
+    if (from >= tensor_begin && from + rounded <= tensor_end) {
+#pragma unroll 1
+        for (int at = thread * 16; at < rounded; at += threads * 16)
+            copy_async_past_l1(__cvta_shared_to_generic(place(at)), from + at);
+        return;
+    }
     // Beyond the tensor there is nothing to read.
-    const int begin
-            = from < reinterpret_cast<const std::byte *>(tensor) ? 16 : 0;
-    const int stop = from + rounded > reinterpret_cast<const std::byte *>(end)
-            ? rounded - 16
-            : rounded;
+    const int begin = from < tensor_begin ? 16 : 0;
+    const int stop = from + rounded > tensor_end ? rounded - 16 : rounded;
 #pragma unroll 1
     for (int at = thread * 16; at < rounded; at += threads * 16) {
         const uint32_t to = place(at);
