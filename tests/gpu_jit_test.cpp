@@ -8,6 +8,7 @@
 #include "gpu/backend.hpp"
 #include "gpu/jit/load.hpp"
 #include "support/gpu.hpp"
+#include "support/loaded_kernel.hpp"
 
 namespace gradnn::test {
 namespace {
@@ -38,18 +39,6 @@ extern "C" __global__ void multiply(const void *src, void *dst) {
 }
 )",
             "multiply"};
-}
-
-/// A kernel, or why there is none.
-struct loaded {
-    std::shared_ptr<const gpu::jit::compiled_kernel> kernel;
-    std::string refusal;
-};
-loaded load(const gpu::jit::kernel_request &request,
-        const detail::compile_options &options) {
-    gpu::jit::kernel_launch launch {request};
-    std::string refusal = gpu::jit::load(launch, options);
-    return {launch.kernel, refusal};
 }
 
 constexpr int count = 256;

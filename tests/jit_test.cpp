@@ -18,6 +18,7 @@
 #include "fake_cuda/fat_binary.hpp"
 #include "gpu/backend.hpp"
 #include "gpu/jit/load.hpp"
+#include "support/loaded_kernel.hpp"
 
 namespace gradnn::test {
 namespace {
@@ -65,18 +66,6 @@ extern "C" __global__ void __launch_bounds__(128) scale_all(
 
 detail::compile_options without_disk() {
     return {};
-}
-
-/// A kernel, or why there is none.
-struct loaded {
-    std::shared_ptr<const gpu::jit::compiled_kernel> kernel;
-    std::string refusal;
-};
-loaded load(const gpu::jit::kernel_request &request,
-        const detail::compile_options &options) {
-    gpu::jit::kernel_launch launch {request};
-    std::string refusal = gpu::jit::load(launch, options);
-    return {launch.kernel, refusal};
 }
 
 /// Lines of the log until the end of the scope.
