@@ -58,7 +58,7 @@ std::string source_of(const std::vector<job> &jobs) {
         const std::string name = text("element::", type);
         source += text("extern \"C\" void any_", type,
                 "(const void *read, void *written, const void *map, const void "
-                "*of, const void *cut, bool vectors, bool descending) {\n"
+                "*of, int share, bool vectors, bool descending) {\n"
                 "using namespace gradnn::gpu::resample;\nusing type = "
                 "stored_of<",
                 name, ">;\nusing maps = tables<sum_of<", name,
@@ -70,7 +70,7 @@ std::string source_of(const std::vector<job> &jobs) {
                 "resample_any<",
                 name,
                 ", vector>((const type *)read, (type *)written, ordered_map, "
-                "ordered, *(const generic_cut *)cut); }); };\nconstexpr int "
+                "ordered, share); }); };\nconstexpr int "
                 "widest = 16 / "
                 "sizeof(type);\nif (vectors) run.template operator()<widest>();"
                 " else run.template operator()<1>();\n}\n");
@@ -249,12 +249,11 @@ protected:
                     = {"any_f32", "any_f64", "any_bf16", "any_f16"};
             const bool vectors = is_of_vectors(p, 16 / bytes_of(p.type));
             const int vector = vectors ? 16 / bytes_of(p.type) : 1;
-            const generic_cut cut
-                    = generic_cut_of(p, vector, 64, number % 3 * 100 + 1);
+            const int share = generic_share(p, vector, number % 3 * 100 + 1);
             library.function<void(const void *, void *, const void *,
-                    const void *, const void *, bool, bool)>(
+                    const void *, int, bool, bool)>(
                     names[static_cast<size_t>(p.type)])(read.data(),
-                    written.data(), &map, &p, &cut, vectors, false);
+                    written.data(), &map, &p, share, vectors, false);
             return;
         }
         library.function<void(const void *, void *, const void *, bool)>(

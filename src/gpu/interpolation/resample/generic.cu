@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cstdint>
 
 #include "gpu/device/early_start.cuh"
@@ -15,10 +14,9 @@ template <element type, int vector>
 __global__ void __launch_bounds__(threads)
         generic_kernel(const jit::stored_of<type> *read,
                 jit::stored_of<type> *written, tables<jit::sum_of<type>> map,
-                const __grid_constant__ problem_specification p,
-                const __grid_constant__ generic_cut c) {
+                const __grid_constant__ problem_specification p, int share) {
     wait_and_let_later_work_start();
-    resample_any<type, vector>(read, written, map, p, c);
+    resample_any<type, vector>(read, written, map, p, share);
 }
 
 } // namespace
@@ -47,12 +45,14 @@ void launch_generic(const char *name, const problem_specification &p,
         problem_specification ordered = p;
         auto tables = tables_at<jit::sum_of<type>>(map, others);
         order_by_sums(ordered, tables);
-        const generic_cut c = generic_cut_of(
-                p, vector, threads, device.multiprocessors * device.threads);
+        const int share = generic_share(
+                p, vector, device.multiprocessors * device.threads);
         launch_early(name, generic_kernel<type, vector>,
-                std::min<int64_t>(c.blocks, 1 << 20), threads, 0, stream,
-                static_cast<const stored *>(read),
-                static_cast<stored *>(written), tables, ordered, c);
+                blocks_for(elements_of(p) / vector / p.outer[0]
+                                * ceil_div(p.outer[0], share),
+                        threads),
+                threads, 0, stream, static_cast<const stored *>(read),
+                static_cast<stored *>(written), tables, ordered, share);
     };
     const auto launch_as = [&]<element type>() {
         constexpr int widest = 16 / jit::bytes_of(type);

@@ -143,17 +143,21 @@ struct elements_of_thread {
     }
 };
 
+/// With `share` positions of the first outer axis a thread.
 template <jit::element type, int vector>
 __device__ void resample_any(const jit::stored_of<type> *read,
         jit::stored_of<type> *written, const tables<jit::sum_of<type>> &map,
-        const problem_specification &p, const generic_cut &c) {
+        const problem_specification &p, int share) {
     constexpr int together = vector == 1 ? 4 : vector <= 4 ? 2 : 1;
-    for (int64_t block = blockIdx.x; block < c.blocks; block += gridDim.x) {
-        int64_t rest = block;
-        const int64_t number
-                = take(rest, c.blocks_of_places) * c.threads + threadIdx.x;
-        if (number >= c.places) continue;
-        const int64_t begin = take(rest, c.parts) * c.outers_of_thread;
+    const int64_t places = int64_t {p.inner / vector} * p.walk.written
+            * p.middle.written * p.column.written;
+    const int parts = (p.outer[0] + share - 1) / share;
+    const int64_t items = places * parts * p.outer[1] * p.outer[2] * p.outer[3];
+    for (int64_t item = int64_t {blockIdx.x} * blockDim.x + threadIdx.x;
+            item < items; item += int64_t {gridDim.x} * blockDim.x) {
+        int64_t rest = item;
+        const int64_t number = take(rest, places);
+        const int64_t begin = take(rest, parts) * share;
         elements_of_thread<type, vector> of {p, map,
                 read + begin * p.outer_read[0],
                 written + begin * p.outer_write[0]};
@@ -166,7 +170,7 @@ __device__ void resample_any(const jit::stored_of<type> *read,
         of.find(number);
         const auto write_all = [&]<bool computes>() {
             int64_t left = p.outer[0] - begin;
-            if (left > c.outers_of_thread) left = c.outers_of_thread;
+            if (left > share) left = share;
             for (; left >= together; left -= together)
                 of.template write<computes, together>();
             for (; left > 0; --left)

@@ -100,34 +100,18 @@ constexpr Number take_part(Number &rest, int count) {
     return taken;
 }
 
-/// How the form that takes everything is cut.
-struct generic_cut {
-    int threads; ///< of a block
-    int parts, outers_of_thread; ///< of the first outer axis
-    long long places, blocks_of_places; ///< vectors of an outer position
-    long long blocks; ///< of all, which those of a launch share
-};
-
-/// By vectors of so many elements, with threads enough for a device that has `resident` at a
-/// time, if there are. What a thread finds for one outer position serves its others, a look at
-/// the taps some at once.
-constexpr generic_cut generic_cut_of(const problem_specification &p, int vector,
-        int threads, long long resident) {
+/// Of the form that takes everything, the positions of the first outer axis that a thread has, by
+/// vectors of so many elements: threads are enough for a device that has `resident` at a time, if
+/// there are. What a thread finds for one serves its others, a look at the taps some at once.
+constexpr int generic_share(
+        const problem_specification &p, int vector, long long resident) {
     constexpr int together = 4, most_groups = 8;
-    const long long outers = outers_of(p);
-    const long long places = elements_of(p) / vector / outers;
-    const long long groups = places * outers / (2 * resident) / together;
-    generic_cut made {};
-    made.threads = threads;
-    made.outers_of_thread = least(p.outer[0],
+    const long long groups
+            = elements_of(p) / vector / (2 * resident * together);
+    return least(p.outer[0],
             together
                     * (groups < most_groups ? most(1, static_cast<int>(groups))
                                             : most_groups));
-    made.parts = ceil_div(p.outer[0], made.outers_of_thread);
-    made.places = places;
-    made.blocks_of_places = (places + threads - 1) / threads;
-    made.blocks = made.blocks_of_places * made.parts * (outers / p.outer[0]);
-    return made;
 }
 
 /// How the work is cut. A thread has `vector` inner elements of `columns` positions of a row,
