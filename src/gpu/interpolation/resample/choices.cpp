@@ -194,8 +194,7 @@ double cost_of(const specification_of_kernel &s, const mapped_problem &of,
     double cycles = std::pow(sum, 1 / sharpness);
     // The last blocks are waited for.
     if (waves < 12) cycles *= 1 + form.last * (std::ceil(waves) / waves - 1);
-    const bool at_places = p.column.is_there() ? !c.repeated : p.inner == 1;
-    if (!p.walk_first && at_places && c.vector == 1) cycles *= longer;
+    if (!p.walk_first && !c.repeated && c.vector == 1) cycles *= longer;
     return cycles;
 }
 

@@ -46,11 +46,6 @@ struct kernel_of<s>::columns {
         first_column = first_column_of(g, c, tile);
         at_begin = tile == 0;
         at_end = tile == g.tiles - 1;
-        if constexpr (!p.column.is_there()) {
-            begin[0] = 0;
-            inside[0] = true;
-            return;
-        }
         const int window = tile * g.tile_step + g.first_position;
         if constexpr (c.repeated) {
             begin[0] = window * static_cast<int>(p.column.read_pitch);
@@ -157,12 +152,6 @@ struct kernel_of<s>::columns {
             row[u] = taken(loaded, u);
         neighbours beside;
         if constexpr (c.exchanged) beside.exchange(row, at_begin, at_end);
-        if constexpr (!p.column.is_there()) {
-#pragma unroll
-            for (int v = 0; v < c.vector; ++v)
-                to[0][v] = row[0][v];
-            return;
-        }
         each_of(to, [&](int k, int v) {
             sum_type added = 0;
 #pragma unroll

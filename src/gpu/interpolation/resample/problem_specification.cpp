@@ -243,9 +243,7 @@ std::vector<mapped_problem> specifications_of(
         each.specification.walk = axes[walk];
         each.specification.middle = axes[middle];
         each.specification.column = axes[column];
-        if (column != none)
-            each.specification.columns
-                    = repetition_of(each.maps[2], s.type, true);
+        each.specification.columns = repetition_of(each.maps[2], s.type, true);
         if (walk != none)
             each.specification.rows
                     = repetition_of(each.maps[0], s.type, false);
@@ -258,7 +256,6 @@ std::vector<mapped_problem> specifications_of(
         add(walks ? 0 : none, walks ? none : 0, 1);
     } else {
         add(none, none, 0);
-        if (walks) add(0, none, none);
         // Some rows one after the other, as a walk that adds none of them up: a thread finds
         // its columns once for all.
         const int rows = walked_rows_of(s.outer[0]);

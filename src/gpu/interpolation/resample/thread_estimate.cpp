@@ -87,11 +87,10 @@ struct thread {
         const double of_row = fed_columns(g) * c.vector;
         const int taps = std::accumulate(g.taps, g.taps + c.columns, 0);
         double row = g.units * (1 + (read_bytes == 2 ? unit : 0))
-                + 1.5 * g.checked + 2.0 * exchanged * sum_words(p);
-        if (p.column.is_there()) row += taps * c.vector;
+                + 1.5 * g.checked + 2.0 * exchanged * sum_words(p)
+                + taps * c.vector;
         // Each column has its own address.
-        if (!c.repeated && c.vector == 1 && p.column.is_there())
-            row += c.columns;
+        if (!c.repeated && c.vector == 1) row += c.columns;
         if (g.rolled)
             row = rolled_taps * (4 + c.vector * (read_bytes == 2 ? 2 : 1)) + 8;
         if (p.middle.is_there()) row += of_row + 4;
@@ -243,7 +242,7 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
     const int unit = std::max(
             1, std::max(c.vector, c.read_vector) * bytes_of(p.type) / 4);
     const int sums = fed_columns(g) * c.vector * wide;
-    const int weights = p.column.is_there() ? g.kept_taps * wide : 0;
+    const int weights = g.kept_taps * wide;
     const int walks = p.walk.is_there() ? p.walk.two ? 3 : 2 : 1;
     const int middles = p.middle.is_there() ? 1 : 0;
     const int held = rows_are_copied(p, c) ? 1 : c.ahead;
