@@ -73,6 +73,7 @@ struct thread {
     const int exchanged = c.exchanged ? g.left + g.right : 0;
     const int rolled_taps = g.rolled ? p.column.most_taps : 0;
     /// Of the walk, rows that are constants; what of them nothing is looked up for.
+    /// Not of rows ahead in registers, as if they had none: orders of sums were fixed so.
     const int period = c.ahead == 0 || rows_are_copied(p, c)
             ? period_of(p.rows).rows
             : 0;

@@ -126,106 +126,90 @@ struct kernel_of<s>::walk {
         open.sums.clear();
         written += open.current * p.walk.write_pitch;
         open.load_others(*this, written);
-        if constexpr (c.ahead == 0 || rows_are_copied(p, c)) {
-            rows_of_walk rows(read, end - row, along);
-            if constexpr (repeats.rows > 0) {
-                // Of whole periods weights are constants, but near the ends of the axis.
-                constexpr int first_one = ceil_div(
-                        p.rows.odd_first - repeats.first(), repeats.written);
-                constexpr int end_of_all
-                        = floor_div(p.walk.written - p.rows.odd_last - 1
-                                          - repeats.last(),
-                                  repeats.written)
-                        + 1;
-                // A row ahead of them opens the position that they begin with.
-                int one = most(row / repeats.rows + 1, first_one);
-                const int end_one = least(end_of_all, end / repeats.rows);
-                int stop = one < end_one ? one * repeats.rows : end;
+        rows_of_walk rows(read, end - row, along);
+        // Of whole periods weights are constants, but near the ends of the axis.
+        int one = 0, end_one = 0, stop = end;
+        if constexpr (repeats.rows > 0) {
+            constexpr int first_one = ceil_div(
+                    p.rows.odd_first - repeats.first(), repeats.written);
+            constexpr int end_of_all
+                    = floor_div(p.walk.written - p.rows.odd_last - 1
+                                      - repeats.last(),
+                              repeats.written)
+                    + 1;
+            // A row ahead of them opens the position that they begin with.
+            one = most(row / repeats.rows + 1, first_one);
+            end_one = least(end_of_all, end / repeats.rows);
+            if (one < end_one) stop = one * repeats.rows;
+        }
 #pragma unroll 1
-                for (;;) {
-                    add_rows(rows, open, map, row, stop, written);
-                    if (stop == end) break;
+        for (;;) {
+            add_rows(rows, open, map, row, stop, written);
+            if (stop == end) break;
 #pragma unroll 1
-                    for (; one < end_one; ++one)
-                        add_period(rows, open, written);
-                    row = end_one * repeats.rows;
-                    stop = end;
-                }
-            } else {
-                add_rows(rows, open, map, row, end, written);
-            }
-        } else {
-            // In registers.
-            raw_row raw[c.ahead];
-            step<sum_type> steps[c.ahead];
-            int next = row;
-            const auto load = [&](int slot) {
-                if (next < end) steps[slot] = map.steps[next];
-                along.load(raw[slot], read, next < end);
-                read += p.walk.read_pitch;
-                ++next;
-            };
-#pragma unroll
-            for (int slot = 0; slot < c.ahead; ++slot)
-                load(slot);
-#pragma unroll 1
-            while (row < end) {
-#pragma unroll
-                for (int slot = 0; slot < c.ahead; ++slot) {
-                    if (row >= end) break;
-                    row_sums sums;
-                    along.add_up(sums, raw[slot]);
-                    const step<sum_type> taken = steps[slot];
-                    load(slot);
-                    open.add(*this, taken, sums, written);
-                    ++row;
-                }
-            }
+            for (; one < end_one; ++one)
+                add_period(rows, open, written);
+            row = end_one * repeats.rows;
+            stop = end;
         }
         while (open.current < at.end)
             open.write_one(*this, written);
     }
 
-    /// The rows of a walk, one after the other: as they lie, or on their way to shared memory.
+    /// The rows of a walk, one after the other: as they lie, or on their way to shared memory or,
+    /// where copies would be small, to registers.
     struct rows_of_walk {
+        static constexpr bool copied = rows_are_copied(p, c);
         rows_on_their_way<typename columns::unit, columns::loads, c.threads>
                 copies;
+        raw_row held[copied ? 1 : most(1, c.ahead)];
         const read_type *next;
         int left, slot = 0;
 
         __device__ __forceinline__ rows_of_walk(
                 const read_type *first, int count, const columns &along)
             : next(first), left(count) {
-            if constexpr (c.ahead > 0) {
-                copies = {jit::dynamic_shared(), c.ahead};
+            if constexpr (copied) copies = {jit::dynamic_shared(), c.ahead};
 #pragma unroll
-                for (int i = 0; i < c.ahead; ++i)
-                    submit(along, i);
-            }
+            for (int i = 0; i < c.ahead; ++i)
+                submit(along, i);
         }
         __device__ __forceinline__ void submit(const columns &along, int to) {
-            if (left > 0) {
-                along.each_load(
-                        next, true, [&](int u, bool is_tap, const auto *at) {
-                            copies.copy(to, u, is_tap, at);
-                        });
+            if constexpr (!copied) {
+                along.load(held[to], next, left > 0);
                 next += p.walk.read_pitch;
+            } else {
+                if (left > 0) {
+                    along.each_load(next, true,
+                            [&](int u, bool is_tap, const auto *at) {
+                                copies.copy(to, u, is_tap, at);
+                            });
+                    next += p.walk.read_pitch;
+                }
+                commit_copies();
             }
             --left;
-            commit_copies();
         }
         __device__ __forceinline__ void add_up_next(
                 const walk &of, row_sums &to) {
             if constexpr (c.ahead == 0) {
                 of.add_up(to, next);
                 next += p.walk.read_pitch;
-            } else {
+            } else if constexpr (copied) {
                 raw_row raw;
                 wait_for_copies<c.ahead - 1>();
                 copies.take(slot, raw);
                 submit(of.along, slot);
                 slot = slot + 1 == c.ahead ? 0 : slot + 1;
                 of.along.add_up(to, raw);
+            } else {
+                of.along.add_up(to, held[0]);
+#pragma unroll
+                for (int i = 1; i < c.ahead; ++i)
+#pragma unroll
+                    for (int u = 0; u < columns::loads; ++u)
+                        held[i - 1][u] = held[i][u];
+                submit(of.along, c.ahead - 1);
             }
         }
     };
@@ -235,7 +219,10 @@ struct kernel_of<s>::walk {
             type *&written) {
         step<sum_type> following {};
         if (row < end) following = map.steps[row];
-#pragma unroll 1
+        // Rows that are held in registers change places.
+        constexpr bool once = rows_of_walk::copied || repeats.rows > 0;
+        constexpr int together = once ? 1 : most(1, c.ahead);
+#pragma unroll together
         for (; row < end; ++row) {
             row_sums sums;
             rows.add_up_next(*this, sums);
