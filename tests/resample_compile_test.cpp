@@ -31,8 +31,7 @@ TEST(resample_compile, first_choices_fit_every_generation) {
         const auto problem = random_fused_interpolation(random, 8);
         const generation &of = generations[compiled % 6];
         std::string refusal;
-        const auto forms = specifications_of(
-                problem, 16, of.architecture >= 90, refusal);
+        const auto forms = specifications_of(problem, 16, refusal);
         const auto choices = choices_of(forms, of.facts);
         if (choices.empty()) continue;
         const auto &[cost, form, cut_by] = choices.front();

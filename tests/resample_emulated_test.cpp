@@ -190,7 +190,7 @@ protected:
                         aligned ? 16
                                 : static_cast<int>(
                                         detail::size_of(p.diff_src.type)),
-                        random.integer(0, 2) != 0, refusal);
+                        refusal);
                 if (forms.empty()) break;
                 mapped_problem form = random.pick(forms);
                 if (walks_first && form.specification.prologue == fused_op::none

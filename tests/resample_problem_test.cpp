@@ -83,21 +83,21 @@ TEST(resample_maps, the_order_of_sums_follows_from_one_image) {
                     {{7, 7, 7}, {14, 14, 14}, false},
                     {{1, 98, 98}, {1, 103, 103}, false}}) {
         std::string refusal;
-        const auto order_of = [&](int64_t images, int alignment, bool bulk) {
-            return specifications_of({dense_problem(images, 3, src, dst)},
-                    alignment, bulk, refusal)
+        const auto order_of = [&](int64_t images, int alignment) {
+            return specifications_of(
+                    {dense_problem(images, 3, src, dst)}, alignment, refusal)
                     .at(0)
                     .specification.walk_first;
         };
-        const bool first = order_of(1, 16, true);
+        const bool first = order_of(1, 16);
         SCOPED_TRACE(text(src[0], 'x', src[1], 'x', src[2]));
         EXPECT_EQ(first, expected);
         for (const int64_t images : {1, 2, 37, 4000})
             for (const int alignment : {16, 2})
-                EXPECT_EQ(order_of(images, alignment, alignment == 16), first);
+                EXPECT_EQ(order_of(images, alignment), first);
         detail::fused_interpolation ahead {dense_problem(2, 3, src, dst)};
         ahead.prologue = {detail::elementwise_kind::add};
-        EXPECT_EQ(specifications_of(ahead, 16, true, refusal).empty(), first);
+        EXPECT_EQ(specifications_of(ahead, 16, refusal).empty(), first);
         EXPECT_EQ(refusal.empty(), !first) << refusal;
     }
 }
@@ -111,7 +111,7 @@ TEST(resample_maps, long_sums_are_taken_where_an_image_has_many) {
             const auto forms = specifications_of(
                     {dense_problem(images, channels, {4, 4, 4}, {32, 32, 32}),
                             {}, {}},
-                    16, true, refusal);
+                    16, refusal);
             EXPECT_EQ(forms.empty(), channels < 128);
             EXPECT_EQ(refusal.ends_with("given 8128 sums of 4096"),
                     channels < 128)
@@ -127,7 +127,7 @@ TEST(resample_maps, the_first_row_may_jump) {
         p.axes[1].scale_given = given;
         p.axes[1].scale = 0.125F;
         std::string refusal;
-        const auto forms = specifications_of({p, {}, {}}, 16, true, refusal);
+        const auto forms = specifications_of({p, {}, {}}, 16, refusal);
         ASSERT_EQ(forms.size(), 1U) << refusal;
         EXPECT_EQ(forms[0].specification.walk.jumps, given);
     }

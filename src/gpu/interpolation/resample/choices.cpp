@@ -255,7 +255,6 @@ bool walks_first(const mapped_problem &of) {
     constexpr long long elements = 32 << 20;
     problem_specification one = of.specification;
     one.alignment = 16;
-    one.bulk_copies = true;
     one.prologue = one.epilogue[0] = one.epilogue[1] = fused_op::none;
     long long written = one.inner, read = one.inner;
     for (const axis *a : {&one.walk, &one.middle, &one.column}) {

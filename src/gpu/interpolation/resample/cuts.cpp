@@ -223,9 +223,7 @@ struct cut_list {
                 for (const int threads : {128, 256, 512})
                     for (const bool gathers : {false, true}) {
                         // Whole vectors are written well.
-                        if ((stages > 1 && !p.bulk_copies)
-                                || (gathers
-                                        && c.vector * bytes_of(p.type) >= 8))
+                        if (gathers && c.vector * bytes_of(p.type) >= 8)
                             continue;
                         c.stages = stages;
                         c.threads = threads;
@@ -326,7 +324,7 @@ std::vector<cut> all_cuts(const mapped_problem &of, const gpu_facts &gpu) {
     for (const cut &c : columns_of(p)) {
         // A walk that adds nothing up pays where columns are constants.
         if (!walks || adds_up || c.repeated) list.add_threads(c);
-        // Bulk copies compute nothing.
+        // Copies compute nothing.
         if (adds_up && p.prologue == fused_op::none && !c.exchanged
                 && (walks || !p.middle.is_there()))
             list.add_tiles(c);

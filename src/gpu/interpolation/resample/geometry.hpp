@@ -121,7 +121,6 @@ constexpr void add_places(
 }
 
 constexpr int stage_margin = 64; ///< bytes around what is copied
-constexpr int barrier_bytes = 128; ///< ahead of the tables and the stages
 constexpr int most_sets = 4, most_table_bytes = 24 << 10;
 constexpr int table_alignment
         = 32; ///< of each table in shared memory, in bytes
@@ -175,8 +174,8 @@ constexpr void add_tiles(
         g.gathered_bytes
                 = ceil_div(static_cast<int>(count) * bytes + 32, 128) * 128;
     }
-    g.shared_bytes = barrier_bytes + g.table_bytes + g.gathered_bytes
-            + g.stage_bytes * c.stages;
+    g.shared_bytes
+            = g.table_bytes + g.gathered_bytes + g.stage_bytes * c.stages;
     g.lanes = (p.walk.is_there() ? g.tiles : c.strip) * g.vectors;
     g.lane_items
             = c.planes * (p.walk.is_there() ? c.parts * p.middle.written : 1);

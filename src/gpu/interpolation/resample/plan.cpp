@@ -107,9 +107,7 @@ plan_or_refusal make_fused(const detail::fused_interpolation &problem,
     constexpr size_t most_measured = 6;
     std::string refusal;
     const auto device = static_cast<int>(options.device);
-    variants aligned {options,
-            specifications_of(
-                    problem, vectors, can_start_early(device), refusal)};
+    variants aligned {options, specifications_of(problem, vectors, refusal)};
     if (aligned.forms.empty()) return plan_or_refusal::refuse(refusal);
     for (const mapped_problem &each : aligned.forms)
         aligned.maps.push_back(std::make_shared<const device_tables>(

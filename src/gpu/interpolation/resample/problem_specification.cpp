@@ -182,12 +182,11 @@ bool can_walk_first(const problem_specification &p) {
 
 std::vector<mapped_problem> specifications_of(
         const detail::fused_interpolation &whole, int alignment,
-        bool bulk_copies, std::string &refusal) {
+        std::string &refusal) {
     const interpolation_problem &p = whole.problem;
     problem_specification s {};
     s.type = element_of(p.diff_src.type);
     s.alignment = alignment;
-    s.bulk_copies = bulk_copies;
     if (!whole.prologue.empty())
         s.prologue = fused_op_of(whole.prologue.front());
     std::ranges::transform(whole.epilogue, s.epilogue, fused_op_of);
@@ -333,8 +332,7 @@ std::string text_of(const specification_of_kernel &s) {
                             text_of(p.middle), "column", text_of(p.column),
                             "columns", text_of(p.columns), "rows",
                             text_of(p.rows), "reads_sums", false, "walk_first",
-                            p.walk_first, "alignment", p.alignment,
-                            "bulk_copies", p.bulk_copies, "prologue",
+                            p.walk_first, "alignment", p.alignment, "prologue",
                             p.prologue, "epilogue", p.epilogue),
                     "cut_by",
                     fields_text("vector", c.vector, "columns", c.columns,

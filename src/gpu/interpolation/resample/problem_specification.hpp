@@ -21,7 +21,7 @@ struct mapped_problem {
 /// than one form where there are ways to walk: the first serves as any. Empty, and the
 /// reason in `refusal`, where the kernels do not take it.
 std::vector<mapped_problem> specifications_of(
-        const detail::fused_interpolation &, int alignment, bool bulk_copies,
+        const detail::fused_interpolation &, int alignment,
         std::string &refusal);
 
 /// Whether the sums along the walk, of vectors of whole rows, may come first.

@@ -51,7 +51,6 @@ struct problem_specification {
     /// middle axis, walk.
     bool walk_first;
     int alignment; ///< of the first elements of both tensors, in bytes
-    bool bulk_copies; ///< whether the device has them (compute capability 9.0)
     fused_op prologue; ///< of what is read
     fused_op epilogue[2]; ///< of what is written, in order
 };

@@ -1,4 +1,4 @@
-// Tiles of shared memory: blocks walk through them, some on their way by bulk copies.
+// Tiles of shared memory: blocks walk through them, some on their way by copies.
 #pragma once
 
 #include "gpu/interpolation/resample/walk.cuh"
@@ -15,7 +15,6 @@ struct kernel_of<s>::tile {
     int outer; ///< the first outer position
     int strip; ///< which part of the first axis
     int from, end; ///< positions of the first axis that it reads
-    bool by_threads; ///< whether threads have copied themselves
     const type *read; ///< of the first outer position
     type *written;
 
@@ -52,17 +51,12 @@ struct kernel_of<s>::tile {
                 reinterpret_cast<uintptr_t>(at) % 16 / sizeof(type));
     }
     __device__ __forceinline__ static type *stage(int slot) {
-        return reinterpret_cast<type *>(jit::dynamic_shared() + barrier_bytes
-                + g.table_bytes + g.gathered_bytes + slot * g.stage_bytes
-                + stage_margin);
+        return reinterpret_cast<type *>(jit::dynamic_shared() + g.table_bytes
+                + g.gathered_bytes + slot * g.stage_bytes + stage_margin);
     }
     /// Where what is written gathers, at its places in 16 bytes of memory.
     __device__ __forceinline__ static type *gathered() {
-        return reinterpret_cast<type *>(
-                jit::dynamic_shared() + barrier_bytes + g.table_bytes);
-    }
-    __device__ __forceinline__ static copy_barrier *barrier(int slot) {
-        return reinterpret_cast<copy_barrier *>(jit::dynamic_shared()) + slot;
+        return reinterpret_cast<type *>(jit::dynamic_shared() + g.table_bytes);
     }
 
     /// The first element that is written.
@@ -126,19 +120,9 @@ struct kernel_of<s>::tile {
             whole = most(0, whole - in_16_bytes);
         const int rest = most(0, count - whole);
         if (thread < rest) to[whole + thread] = begin[whole + thread];
-        if constexpr (p.bulk_copies) {
-            if (thread == 0) {
-                const auto bytes = static_cast<uint32_t>(whole * sizeof(type));
-                expect_copies(barrier(slot), bytes);
-                if (bytes > 0) copy_bulk(to, begin, bytes, barrier(slot));
-            }
-        } else {
-            for (int i = thread * in_16_bytes; i < whole;
-                    i += c.threads * in_16_bytes)
-                *reinterpret_cast<uint4 *>(to + i)
-                        = *reinterpret_cast<const uint4 *>(begin + i);
-        }
-        by_threads = !p.bulk_copies || rest > 0;
+        for (int i = thread * in_16_bytes; i < whole;
+                i += c.threads * in_16_bytes)
+            copy_async_past_l1(to + i, begin + i);
     }
 
     /// What a thread has of it in a stage.
@@ -175,7 +159,7 @@ struct kernel_of<s>::tile {
     __device__ __forceinline__ static tables<sum_type> tables_of_block(
             const tables<sum_type> &map) {
         tables<sum_type> near = map;
-        char *to = jit::dynamic_shared() + barrier_bytes;
+        char *to = jit::dynamic_shared();
         const auto keep = [&]<typename Value>(const Value *&values, int count) {
             Value *const kept = reinterpret_cast<Value *>(to);
             for (int i = static_cast<int>(threadIdx.x); i < count;
@@ -205,22 +189,18 @@ struct kernel_of<s>::tile {
         };
         int number = first_of(blockIdx.x);
         const int end = first_of(blockIdx.x + 1);
-        if constexpr (p.bulk_copies) {
-            if (threadIdx.x == 0)
-                for (int slot = 0; slot < c.stages; ++slot)
-                    begin_barrier(barrier(slot));
-            __syncthreads();
-        }
         // In order; by one loop, whose code an unrolled one would have for each stage.
         tile on_way[c.stages];
         const auto submit = [&](int of, int slot, const auto &by) {
 #pragma unroll
             for (int i = 1; i < c.stages; ++i)
                 on_way[i - 1] = on_way[i];
-            if (of >= end) return;
-            tile &last = on_way[c.stages - 1];
-            last.find(of, by, read, written);
-            last.copy(slot, read);
+            if (of < end) {
+                tile &last = on_way[c.stages - 1];
+                last.find(of, by, read, written);
+                last.copy(slot, read);
+            }
+            commit_copies();
         };
 #pragma unroll 1
         for (int slot = 0; slot < c.stages; ++slot)
@@ -230,13 +210,12 @@ struct kernel_of<s>::tile {
         lanes_of_thread<s, s> lanes;
         int strip = on_way[0].strip;
         lanes.find(walks ? 0 : strip * c.strip, map.column);
-        __syncthreads();
-        int slot = 0, parity = 0;
+        int slot = 0;
 #pragma unroll 1
         for (; number < end; ++number) {
             const tile now = on_way[0];
-            if (now.by_threads) __syncthreads();
-            if constexpr (p.bulk_copies) wait_for_copies(barrier(slot), parity);
+            wait_for_copies<c.stages - 1>();
+            __syncthreads();
             if (!walks && now.strip != strip) {
                 strip = now.strip;
                 lanes.find(strip * c.strip, map.column);
@@ -244,14 +223,8 @@ struct kernel_of<s>::tile {
             now.compute(lanes, slot, near);
             __syncthreads();
             submit(number + c.stages, slot, near);
-            if constexpr (c.gathers) {
-                now.flush(near.others);
-                __syncthreads();
-            }
-            if (++slot == c.stages) {
-                slot = 0;
-                parity ^= 1;
-            }
+            if constexpr (c.gathers) now.flush(near.others);
+            slot = slot + 1 == c.stages ? 0 : slot + 1;
         }
     }
 };
