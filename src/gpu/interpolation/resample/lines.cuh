@@ -6,14 +6,6 @@
 
 namespace gradnn::gpu::resample {
 
-template <int threads>
-__device__ __forceinline__ void meet() {
-    if constexpr (threads == 32)
-        __syncwarp();
-    else
-        __syncthreads();
-}
-
 /// The sums of a thread's words, of the two positions of the walk that are open.
 template <const specification_of_kernel &s>
 struct kernel_of<s>::words {
@@ -222,7 +214,7 @@ struct kernel_of<s>::words {
                                   jit::dynamic_shared() + slot * g.line_bytes)
                         + line_margin;
                 of.keep(line);
-                meet<c.threads>();
+                __syncthreads();
                 write(line - from);
                 slot ^= 1;
             }
@@ -233,7 +225,7 @@ struct kernel_of<s>::words {
 #pragma unroll 1
         for (; row < end_row; ++row) {
             wait_for_copies<rows_ahead - 1>();
-            meet<c.threads>();
+            __syncthreads();
             submit(free_slot);
             unit raw[c.words];
             of.take(from_slot, raw);
