@@ -35,7 +35,6 @@ struct strided_work {
     int order[5]
             = {}; ///< logical axes (N, C, D, H, W), the smallest stride first
     int64_t dims[5] = {}; ///< of diff_src, in this order
-    exact_divider dividers[5]; ///< where there are less than 2^31 elements
     int64_t diff_src_strides[5] = {}; ///< by logical axis
     int64_t diff_dst_strides[5] = {};
     const tap_range *ranges[3] = {}; ///< by position
@@ -66,8 +65,6 @@ inline strided_work strided_work_of(
         made.diff_src_strides[i] = strides[i];
         made.diff_dst_strides[i] = problem.diff_dst.strides[i];
     }
-    for (int i = 0; i < 5 && made.count < int64_t {1} << 31; ++i)
-        made.dividers[i] = exact_divider(std::max<int64_t>(1, made.dims[i]));
 
     constexpr double fewest_taps = 32; // of a thread
     constexpr int64_t enough_blocks = 1024;
@@ -161,13 +158,10 @@ __global__ void __launch_bounds__(strided_threads)
         const int64_t number = first + element;
         const bool exists = number < work.count;
         int64_t rest = exists ? number : 0, to = 0;
-        auto few = static_cast<uint32_t>(rest);
-        const bool are_few = work.count < int64_t {1} << 31;
         int64_t position[5];
 #pragma unroll
         for (int i = 0; i < 5; ++i) {
-            const int64_t at = are_few ? take(few, work.dividers[i])
-                                       : take(rest, work.dims[i]);
+            const int64_t at = take(rest, work.dims[i]);
             to += at * work.diff_src_strides[work.order[i]];
             position[work.order[i]] = at;
         }
