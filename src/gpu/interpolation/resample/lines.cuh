@@ -69,27 +69,23 @@ struct kernel_of<s>::words {
     /// also more than that.
     __device__ __forceinline__ void copy(
             int slot, const type *tensor, bool at_end) {
+        constexpr int in_piece = bytes_of_piece / sizeof(type);
         char *const to = copied_rows() + slot * g.piece_bytes
                 + threadIdx.x * bytes_of_piece;
-        const auto each_piece = [&](const auto &copy_piece) {
 #pragma unroll
-            for (int i = 0; i < turns; ++i) {
-                copy_piece(wanted[i], to + i * (c.threads * bytes_of_piece),
-                        reinterpret_cast<const type *>(
-                                reinterpret_cast<uintptr_t>(next[i])
-                                & ~static_cast<uintptr_t>(bytes_of_piece - 1)));
-                next[i] += row_bytes;
-            }
-        };
-        if (at_end)
-            each_piece([&](bool wanted, char *to, const type *piece) {
-                if (wanted)
-                    copy_inside(reinterpret_cast<type *>(to), piece, tensor);
-            });
-        else
-            each_piece([](bool wanted, char *to, const type *piece) {
-                copy_async_past_l1_if(wanted, to, piece);
-            });
+        for (int i = 0; i < turns; ++i) {
+            char *const place = to + i * (c.threads * bytes_of_piece);
+            const auto *const piece = reinterpret_cast<const type *>(
+                    reinterpret_cast<uintptr_t>(next[i])
+                    & ~static_cast<uintptr_t>(bytes_of_piece - 1));
+            copy_async_past_l1_if(wanted[i] && !at_end, place, piece);
+#pragma unroll 1
+            for (int e = 0; at_end && wanted[i] && e < in_piece; ++e)
+                if (piece + e >= tensor
+                        && piece + e < tensor + tensor_extent(p))
+                    reinterpret_cast<type *>(place)[e] = piece[e];
+            next[i] += row_bytes;
+        }
         // Through the L1 cache: all blocks read these.
         constexpr int halves = sizeof(*steps) / bytes_of_piece;
         const int half = static_cast<int>(threadIdx.x) % 32;
@@ -98,14 +94,6 @@ struct kernel_of<s>::words {
                 reinterpret_cast<const char *>(next_step)
                         + half * bytes_of_piece);
         ++next_step;
-    }
-    __device__ __forceinline__ static void copy_inside(
-            type *to, const type *piece, const type *tensor) {
-        constexpr int elements = bytes_of_piece / sizeof(type);
-#pragma unroll 1
-        for (int i = 0; i < elements; ++i)
-            if (piece + i >= tensor && piece + i < tensor + tensor_extent(p))
-                to[i] = piece[i];
     }
     /// Whether a word is the row's: what lies behind it may be on its way.
     __device__ __forceinline__ bool has(int word) const {
