@@ -69,9 +69,12 @@ struct variant {
 struct variants {
     compile_options options;
     std::vector<mapped_problem> forms;
+    gpu_facts gpu = properties_of(static_cast<int>(options.device));
     std::vector<std::shared_ptr<const device_tables>> maps = {};
     std::vector<choice> choices = {};
-    gpu_facts gpu = properties_of(static_cast<int>(options.device));
+    /// Of tensors at other multiples than those of 16 bytes, made when they are first met.
+    std::once_flag met_others = {};
+    variant others = {};
 
     void choose(int alignment) {
         for (mapped_problem &each : forms)
@@ -107,29 +110,22 @@ plan_or_refusal make_fused(const detail::fused_interpolation &problem,
     constexpr size_t most_measured = 6;
     std::string refusal;
     const auto device = static_cast<int>(options.device);
-    variants aligned {options, specifications_of(problem, vectors, refusal)};
-    if (aligned.forms.empty()) return plan_or_refusal::refuse(refusal);
-    for (const mapped_problem &each : aligned.forms)
-        aligned.maps.push_back(std::make_shared<const device_tables>(
+    const std::shared_ptr<variants> all(new variants {
+            options, specifications_of(problem, vectors, refusal)});
+    if (all->forms.empty()) return plan_or_refusal::refuse(refusal);
+    for (const mapped_problem &each : all->forms)
+        all->maps.push_back(std::make_shared<const device_tables>(
                 upload_tables(device, each)));
-    aligned.choose(vectors);
-    // Of tensors at other multiples than those of 16 bytes, made when they are first met.
-    struct met_later {
-        explicit met_later(const variants &choose_from) : all(choose_from) {}
-        std::once_flag met;
-        variants all;
-        variant made;
-    };
-    const auto others = std::make_shared<met_later>(aligned);
+    all->choose(vectors);
     // By measuring one plan for each way to cut the work; else the best by estimate.
     std::vector<std::unique_ptr<detail::plan>> plans;
     const size_t tried = options.autotune ? 1 : most_tried;
     const size_t count = options.autotune
-            ? std::clamp<size_t>(aligned.choices.size(), 1, most_measured)
+            ? std::clamp<size_t>(all->choices.size(), 1, most_measured)
             : 1;
     for (size_t i = 0; i < count; ++i)
         plans.push_back(std::make_unique<launched_plan>(
-                [first = aligned.compiled(i, tried), others](
+                [first = all->compiled(i, tried), all](
                         std::span<void *const> args, std::byte *,
                         const launch_stream &stream) {
                     if (std::ranges::all_of(args, [](void *each) {
@@ -138,11 +134,11 @@ plan_or_refusal make_fused(const detail::fused_interpolation &problem,
                         first.launch(stream, args);
                         return;
                     }
-                    std::call_once(others->met, [&] {
-                        others->all.choose(bytes_of(first.p.type));
-                        others->made = others->all.compiled(0, most_tried);
+                    std::call_once(all->met_others, [&] {
+                        all->choose(bytes_of(first.p.type));
+                        all->others = all->compiled(0, most_tried);
                     });
-                    others->made.launch(stream, args);
+                    all->others.launch(stream, args);
                 }));
     return fastest_of(
             std::move(plans), detail::argument_bytes(problem), options);
