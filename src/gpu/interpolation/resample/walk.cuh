@@ -258,17 +258,13 @@ struct kernel_of<s>::walk {
         if constexpr (c.exchanged) {
             rest /= 32;
         } else {
-            vector = rest % g.vectors;
-            rest /= g.vectors;
-            tile = rest % g.tiles;
-            rest /= g.tiles;
+            vector = take_part(rest, g.vectors);
+            tile = take_part(rest, g.tiles);
         }
         item at;
-        at.middle = rest % p.middle.written;
-        rest /= p.middle.written;
-        at.begin = rest % g.strips * c.strip;
+        at.middle = take_part(rest, p.middle.written);
+        at.begin = take_part(rest, g.strips) * c.strip;
         at.end = least(at.begin + c.strip, p.walk.written);
-        rest /= g.strips;
         bool writes = true;
         if constexpr (c.exchanged) {
             // Of all rows' tiles, one after the other; all lanes take part in exchanges. No clamp:
@@ -278,8 +274,7 @@ struct kernel_of<s>::walk {
                     = number < static_cast<unsigned>(g.outers * g.tiles);
             writes = exists && lane >= g.lead && lane < g.lead + g.writers;
             rest = exists ? number : 0;
-            tile = rest % g.tiles;
-            rest /= g.tiles;
+            tile = take_part(rest, g.tiles);
         }
         walk of;
         of.along.find(tile, map.column);
