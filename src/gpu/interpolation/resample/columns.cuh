@@ -119,29 +119,6 @@ struct kernel_of<s>::columns {
             return from[u];
     }
 
-    /// What neighbouring lanes have of a window.
-    struct neighbours {
-        sum_type left[most(1, g.left)], right[most(1, g.right)];
-
-        __device__ __forceinline__ void exchange(
-                const unit (&row)[g.units], bool at_begin, bool at_end) {
-            constexpr unsigned all = 0xffffffffU;
-#pragma unroll
-            for (int i = 0; i < g.left; ++i) {
-                const int from = g.tile_step - g.left + i;
-                const sum_type of_lane = __shfl_up_sync(all,
-                        row[from / c.read_vector][from % c.read_vector], 1);
-                left[i] = at_begin ? sum_type(0) : of_lane;
-            }
-#pragma unroll
-            for (int i = 0; i < g.right; ++i) {
-                const sum_type of_lane = __shfl_down_sync(
-                        all, row[i / c.read_vector][i % c.read_vector], 1);
-                right[i] = at_end ? sum_type(0) : of_lane;
-            }
-        }
-    };
-
     /// The sums over the taps of a row that was loaded.
     __device__ __forceinline__ void add_up(
             row_sums &to, const raw_row &loaded) const {
@@ -150,8 +127,21 @@ struct kernel_of<s>::columns {
 #pragma unroll
         for (int u = 0; u < g.units; ++u)
             row[u] = taken(loaded, u);
-        neighbours beside;
-        if constexpr (c.exchanged) beside.exchange(row, at_begin, at_end);
+        // What neighbouring lanes have of a window.
+        sum_type left[most(1, g.left)], right[most(1, g.right)];
+#pragma unroll
+        for (int i = 0; i < g.left; ++i) {
+            const int from = g.tile_step - g.left + i;
+            const sum_type of_lane = __shfl_up_sync(
+                    ~0U, row[from / c.read_vector][from % c.read_vector], 1);
+            left[i] = at_begin ? sum_type(0) : of_lane;
+        }
+#pragma unroll
+        for (int i = 0; i < g.right; ++i) {
+            const sum_type of_lane = __shfl_down_sync(
+                    ~0U, row[i / c.read_vector][i % c.read_vector], 1);
+            right[i] = at_end ? sum_type(0) : of_lane;
+        }
         each_of(to, [&](int k, int v) {
             sum_type added = 0;
 #pragma unroll
@@ -165,8 +155,8 @@ struct kernel_of<s>::columns {
                 const int tap = g.first_tap[k] + t;
                 const int element = c.vector > 1 ? v : tap % c.read_vector;
                 const int end = g.units * c.read_vector;
-                const sum_type value = tap < 0 ? beside.left[g.left + tap]
-                        : tap >= end           ? beside.right[tap - end]
+                const sum_type value = tap < 0 ? left[g.left + tap]
+                        : tap >= end           ? right[tap - end]
                                      : row[tap / c.read_vector][element];
                 added = multiply_add(weight, value, added);
             }
