@@ -111,14 +111,6 @@ pattern repetition_of(const axis_map &map, element type, bool places) {
     return {};
 }
 
-/// Of so many, the most that divide them and that have small tables.
-int walked_rows_of(int all) {
-    constexpr int longest = 4096;
-    for (int parts = 1; parts <= longest; ++parts)
-        if (all % parts == 0 && all / parts <= longest) return all / parts;
-    return 1;
-}
-
 std::string refusal_of(
         const interpolation_problem &p, const std::vector<axis_map> &maps) {
     if (maps.empty())
@@ -131,8 +123,7 @@ std::string refusal_of(
         if (map.max_count > longest_chain)
             return text("takes sums of at most ", longest_chain,
                     " terms along an axis, given ", map.max_count);
-        if (std::max(map.src, map.dst) >= most_positions
-                || map.src * map.max_count > most_weights)
+        if (map.src * map.max_count > most_weights)
             return "takes axes whose tables are small; " + given(p);
     }
     const auto &dims = p.diff_src.dims;
@@ -243,9 +234,7 @@ std::vector<mapped_problem> specifications_of(
         each.specification.middle = axes[middle];
         each.specification.column = axes[column];
         each.specification.columns = repetition_of(each.maps[2], s.type, true);
-        if (walk != none)
-            each.specification.rows
-                    = repetition_of(each.maps[0], s.type, false);
+        each.specification.rows = repetition_of(each.maps[0], s.type, false);
         each.specification.walk_first = walks_first(each);
         made.push_back(std::move(each));
     };
@@ -256,8 +245,12 @@ std::vector<mapped_problem> specifications_of(
     } else {
         add(none, none, 0);
         // Some rows one after the other, as a walk that adds none of them up: a thread finds
-        // its columns once for all.
-        const int rows = walked_rows_of(s.outer[0]);
+        // its columns once for all. The most that divide all and that have small tables.
+        constexpr int longest = 4096;
+        int parts = ceil_div(s.outer[0], longest);
+        while (parts < longest && s.outer[0] % parts != 0)
+            ++parts;
+        const int rows = s.outer[0] % parts == 0 ? s.outer[0] / parts : 1;
         if (walks && s.inner == 1 && rows > 1) {
             maps.push_back(make_axis_map(p.mode, p.coordinates, {rows, rows}));
             axes.push_back(
