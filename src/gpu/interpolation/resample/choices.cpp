@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "gpu/interpolation/resample/cuts.hpp"
 
@@ -206,7 +207,6 @@ std::vector<choice> choices_of(
     // which knows no conflicts and no sectors.
     constexpr size_t most_priced = 240, most_chosen = 12;
     constexpr int most_of_kind = 6;
-    constexpr double far_off = 2.0;
     std::vector<choice> all;
     const auto sort_by_price = [&](bool by_lanes) {
         for (choice &each : all) {
@@ -232,19 +232,15 @@ std::vector<choice> choices_of(
     if (all.size() > most_priced) all.resize(most_priced);
     sort_by_price(true);
     // The best, each unlike those before it.
-    std::vector<choice> chosen;
-    for (const choice &each : all) {
-        if (chosen.size() == most_chosen
-                || each.cost > far_off * all.front().cost)
-            break;
-        const auto is_alike = [&](const choice &other) {
-            const cut &a = each.cut_by, &b = other.cut_by;
-            return kind_of(a) == kind_of(b) && a.ahead == b.ahead
-                    && a.planes == b.planes;
-        };
-        if (std::ranges::none_of(chosen, is_alike)) chosen.push_back(each);
-    }
-    return chosen;
+    const double far_off = all.empty() ? 0 : 2 * all.front().cost;
+    std::map<std::tuple<std::array<int, 9>, int, int>, int> alike;
+    std::erase_if(all, [&](const choice &each) {
+        const cut &c = each.cut_by;
+        return each.cost > far_off
+                || ++alike[{kind_of(c), c.ahead, c.planes}] > 1;
+    });
+    if (all.size() > most_chosen) all.resize(most_chosen);
+    return all;
 }
 
 bool walks_first(const mapped_problem &of) {

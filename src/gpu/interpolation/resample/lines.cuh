@@ -62,16 +62,13 @@ struct kernel_of<s>::words {
         place_in_line = plane * g.line_pitch + number * vector;
         sums.clear();
     }
-    __device__ __forceinline__ static char *copied_rows() {
-        return jit::dynamic_shared() + 2 * g.line_bytes;
-    }
     /// Submits copies of the next row. Pieces may have more than the row, `at_end` of the tensor
     /// also more than that.
     __device__ __forceinline__ void copy(
             int slot, const type *tensor, bool at_end) {
         constexpr int in_piece = bytes_of_piece / sizeof(type);
-        char *const to = copied_rows() + slot * g.piece_bytes
-                + threadIdx.x * bytes_of_piece;
+        char *const to = jit::dynamic_shared() + 2 * g.line_bytes
+                + slot * g.piece_bytes + threadIdx.x * bytes_of_piece;
 #pragma unroll
         for (int i = 0; i < turns; ++i) {
             char *const place = to + i * (c.threads * bytes_of_piece);
@@ -102,8 +99,8 @@ struct kernel_of<s>::words {
     }
     /// Of the row after the last that was taken.
     __device__ __forceinline__ void take(int slot, unit (&to)[c.words]) {
-        const auto *const from = reinterpret_cast<const type *>(copied_rows()
-                + slot * g.piece_bytes
+        const auto *const from = reinterpret_cast<const type *>(
+                jit::dynamic_shared() + 2 * g.line_bytes + slot * g.piece_bytes
                 + (place_in_copy + static_cast<int>(past % bytes_of_piece)));
         past += static_cast<uint32_t>(row_bytes);
 #pragma unroll

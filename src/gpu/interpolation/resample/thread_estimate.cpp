@@ -56,10 +56,6 @@ double sectors_of(const lanes &addresses, int bytes, int64_t row) {
     return count / 4;
 }
 
-int fed_columns(const geometry &g) {
-    return std::popcount(g.fed);
-}
-
 struct thread {
     const problem_specification &p;
     const cut &c;
@@ -85,7 +81,7 @@ struct thread {
     const int strip = p.walk.is_there() ? c.strip : 1;
 
     double instructions() const {
-        const double of_row = fed_columns(g) * c.vector;
+        const double of_row = std::popcount(g.fed) * c.vector;
         const int taps = std::accumulate(g.taps, g.taps + c.columns, 0);
         double row = g.units * (1 + (read_bytes == 2 ? unit : 0))
                 + 1.5 * g.checked + 2.0 * exchanged * sum_words(p)
@@ -242,7 +238,7 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
     }
     const int unit = std::max(
             1, std::max(c.vector, c.read_vector) * bytes_of(p.type) / 4);
-    const int sums = fed_columns(g) * c.vector * wide;
+    const int sums = std::popcount(g.fed) * c.vector * wide;
     const int weights = g.kept_taps * wide;
     const int walks = p.walk.is_there() ? p.walk.two ? 3 : 2 : 1;
     const int middles = p.middle.is_there() ? 1 : 0;

@@ -102,13 +102,6 @@ struct kernel_of<s>::walk {
             written += p.walk.write_pitch;
             load_others(of, written);
         }
-        __device__ __forceinline__ void add(const walk &of,
-                const step<sum_type> &to, const row_sums &of_row,
-                type *&written) {
-            while (current < to.low)
-                write_one(of, written);
-            sums.add(to, of_row);
-        }
     };
 
     __device__ __forceinline__ void walk_strip(const item &at,
@@ -228,7 +221,9 @@ struct kernel_of<s>::walk {
             rows.add_up_next(*this, sums);
             const step<sum_type> now = following;
             if (row + 1 < end) following = map.steps[row + 1];
-            open.add(*this, now, sums, written);
+            while (open.current < now.low)
+                open.write_one(*this, written);
+            open.sums.add(now, sums);
         }
     }
     __device__ __forceinline__ void add_period(
