@@ -244,10 +244,6 @@ void __stcs(Value *to, Value value) {
     *to = value;
 }
 template <typename Value>
-void __stwb(Value *to, Value value) {
-    __stcs(to, value);
-}
-template <typename Value>
 Value __ldg(const Value *from) {
     if (reinterpret_cast<uintptr_t>(from) % sizeof(Value) != 0)
         throw std::out_of_range("load of " + std::to_string(sizeof(Value))

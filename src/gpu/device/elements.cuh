@@ -75,10 +75,9 @@ struct elements {
     __device__ __forceinline__ void store(stored *to) const {
         *reinterpret_cast<word_type *>(to) = as_word();
     }
-    /// To global memory by one instruction, where a compiler would store the words of a vector
-    /// apart, among other code.
+    /// To global memory, by one instruction.
     __device__ __forceinline__ void store_global(stored *to) const {
-        __stwb(reinterpret_cast<word_type *>(to), as_word());
+        store_whole(reinterpret_cast<word_type *>(to), as_word());
     }
     /// The same, and the first to leave the caches.
     __device__ __forceinline__ void stream(stored *to) const {

@@ -30,4 +30,27 @@ __device__ __forceinline__ uint32_t pair_of_bf16(float low, float high) {
     return pair;
 }
 
+/// To global memory by one instruction: a compiler stores the words of a vector apart, among
+/// other code, if it likes. (The intrinsics for this order a store among those of other
+/// threads, which costs as much as it gains.)
+template <typename Word>
+__device__ __forceinline__ void store_whole(Word *to, const Word &word) {
+    const auto at = __cvta_generic_to_global(to);
+    if constexpr (sizeof word == 16) {
+        uint4 bits;
+        memcpy(&bits, &word, sizeof word);
+        asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(at),
+                     "r"(bits.x), "r"(bits.y), "r"(bits.z), "r"(bits.w)
+                     : "memory");
+    } else if constexpr (sizeof word == 8) {
+        uint2 bits;
+        memcpy(&bits, &word, sizeof word);
+        asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(at), "r"(bits.x),
+                     "r"(bits.y)
+                     : "memory");
+    } else {
+        *to = word;
+    }
+}
+
 } // namespace gradnn::gpu::jit

@@ -154,7 +154,7 @@ struct data_walk {
                             && g.read.phase_used[f])
                         values[f][z][x][e] = rows.element_of(slot, f, z, x, e);
                 });
-        if (!g.copied && (!grouped || checked_now)) {
+        if (!g.copied && !grouped) {
             load_others<p.row.up>(0, row_of(u, 0), checked_now);
             load_ahead(*this, u, slot, checked_now);
         }
@@ -178,9 +178,9 @@ struct data_walk {
                             weights[m][kd][kh][kw][v], open[a][o][j][v]);
                 });
     }
-    // Set by `step` around multiply, whose loads stand between conversions and products.
+    // Set around multiply, whose loads stand between conversions and products.
     bool checked_now;
-    /// Whether the rows of a body without tests are looked through for NaN together.
+    /// Whether the rows of a body are looked through for NaN together.
     static constexpr bool gathers = cut.unroll >= 4;
     bool any_nan;
 
@@ -246,40 +246,48 @@ struct data_walk {
     /// Step u, whose rows are in a slot of the ring.
     __device__ void step(int u, int slot, bool checked) {
         checked_now = checked;
-        if (grouped && checked) rows.take_row(0);
+        multiply_and_write(u, slot, checked);
+    }
+    __device__ bool is_of_strip(int row) const {
+        return row >= first_row && (p.row.up == 1 || row < last_row);
+    }
+    __device__ __forceinline__ void multiply_and_write(
+            int u, int slot, bool checked) {
         multiply(u, slot);
-        const int of_others = g.copied || (grouped && !checked) ? slot : 0;
+        const int of_others = g.copied || grouped ? slot : 0;
 #pragma unroll
-        for (int a = 0; a < p.row.up; ++a) {
-            const int row = row_of(u, a);
-            if (!checked
-                    || (row >= first_row && (p.row.up == 1 || row < last_row)))
+        for (int a = 0; a < p.row.up; ++a)
+            if (const int row = row_of(u, a); !checked || is_of_strip(row))
                 write_row(a, row, of_others * p.row.up + a, g.copied);
-        }
         move_up(p.row.up);
     }
 
-    /// Steps without tests, of rows in slots from `first` on.
-    __device__ void body(int u, int first) {
-        any_nan = false;
+    /// Steps without tests, of rows in slots from `first` on; or, where rows leave the ring in
+    /// groups, those of a group before `end`, with tests.
+    __device__ void body(int u, int first, bool checked = false, int end = 0) {
+        any_nan = checked_now = false;
         if constexpr (grouped) {
 #pragma unroll
             for (int i = 0; i < cut.unroll; ++i)
                 rows.take_row(i);
-            load_others<p.row.up * cut.unroll>(0, row_of(u, 0), false);
+            load_others<p.row.up * cut.unroll>(0, row_of(u, 0), checked);
 #pragma unroll
             for (int i = 0; i < cut.unroll; ++i) {
-                load_next(u + cut.ahead + i, i, false);
+                load_next(u + cut.ahead + i, i, checked);
             }
         }
 #pragma unroll
         for (int i = 0; i < cut.unroll; ++i)
-            step(u + i, g.copied ? first + i : i % cut.ahead, false);
+            if (!checked || u + i < end)
+                multiply_and_write(
+                        u + i, g.copied ? first + i : i % cut.ahead, checked);
         checked_now = true;
         if (!gathers || !any_nan) return;
 #pragma unroll 1
         for (int i = 0; i < p.row.up * cut.unroll; ++i)
-            take_again(row_of(u, i));
+            if (const int row = row_of(u, i);
+                    !checked || (is_of_strip(row) && row < last_row))
+                take_again(row);
     }
 
     /// From first_row to last_row, counted in the class.

@@ -122,7 +122,8 @@ __device__ __forceinline__ void load_ahead(
 /// The steps from t to `end`, of rows that are loaded some steps ahead. A walk has load(step,
 /// slot, checked), advance(), which lets the next step's rows follow, or, for registers,
 /// load_next(step, slot, checked), and loads_are_inside(step), for cut.unroll steps; step(t,
-/// slot, checked), and for cut.unroll steps without tests body(t, slot), where is_free(t).
+/// slot, checked), and for cut.unroll steps without tests body(t, slot), where is_free(t); one
+/// that is `grouped` has body(t, slot, true, end) for those before `end`.
 template <typename Walk>
 __device__ __forceinline__ void walk_along(Walk &walk, int &t, int end) {
     constexpr work_cut cut = Walk::cut;
@@ -171,8 +172,13 @@ __device__ __forceinline__ void walk_along(Walk &walk, int &t, int end) {
                 t += cut.unroll;
                 continue;
             }
-            walk.step(t, 0, true);
-            if (++t >= end) break;
+            if constexpr (Walk::grouped) {
+                walk.body(t, 0, true, end);
+                t = least(t + cut.unroll, end);
+            } else {
+                walk.step(t++, 0, true);
+            }
+            if (t >= end) break;
         }
     }
 }

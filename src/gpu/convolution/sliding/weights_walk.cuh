@@ -15,6 +15,7 @@ struct weights_walk {
     using type = stored_of<p.type>;
     using sum_type = sum_of<p.type>;
     static constexpr bool nxc = p.channels_last;
+    static constexpr bool grouped = false;
     /// Rows from a step to the next one.
     static constexpr int src_step = g.src_step, dst_step = g.classes;
 

@@ -43,6 +43,11 @@ inline uint32_t pair_of_bf16(float low, float high) {
     return pair_of(__float2bfloat16_rn(low), __float2bfloat16_rn(high));
 }
 
+template <typename Word>
+void store_whole(Word *to, const Word &word) {
+    __stcs(to, word);
+}
+
 inline char *dynamic_shared() {
     return emulated::shared_memory;
 }
