@@ -5,12 +5,13 @@
 
 namespace gradnn::gpu::sliding {
 
-block_shape tile_estimator::block_of(int vector, int most_threads) const {
+block_shape tile_estimator::block_of(
+        int vector, int most_threads, int most_lanes) const {
     if (!p.channels_last) return {1, 128};
     const int vectors = p.channels / vector, vector_bytes = vector * bytes;
     block_shape best {1, 128};
     double best_score = -1e9;
-    for (int lanes = 1; lanes <= std::min(vectors, 256); ++lanes) {
+    for (int lanes = 1; lanes <= std::min(vectors, most_lanes); ++lanes) {
         const int blocks = ceil_div(vectors, lanes);
         const bool all = lanes == vectors;
         const bool sectors = lanes * vector_bytes % 32 == 0
@@ -68,8 +69,14 @@ std::vector<int> tile_estimator::row_columns() const {
 }
 
 std::vector<int> tile_estimator::channel_vectors(const pitches &of) const {
-    if (!p.channels_last) return {1};
+    if (!p.channels_last && p.group == 1) return {1};
     std::vector<int> vectors;
+    if (p.group > 1) {
+        // Those of one group, in any number of parts that are loaded or stored at once.
+        for (int vector = 8; vector >= 1; --vector)
+            if (p.group % vector == 0) vectors.push_back(vector);
+        return vectors;
+    }
     for (const int vector : {8, 4, 2, 1})
         if (p.channels % vector == 0
                 && vector_of_channels(bytes, p.alignment, vector, of) == vector)
@@ -88,7 +95,8 @@ bool is_unlike(const std::vector<choice> &chosen, const work_cut &cut) {
     return same < (chosen.size() < 3 ? 1 : 2);
 }
 
-row_read tile_estimator::reads(int columns, int channels) const {
+row_read tile_estimator::reads(
+        int columns, int channels, double sharers) const {
     const int up = p.column.up, step = p.column.step;
     const int span = (p.column.taps - 1) * column_gap;
     const double entered = static_cast<double>(columns) * step / up;
@@ -97,7 +105,7 @@ row_read tile_estimator::reads(int columns, int channels) const {
         const int loaded
                 = vector_of_channels(bytes, p.alignment, channels, p.read);
         return {met, entered, loaded, channels / loaded,
-                std::max(1.0, loaded * bytes * 32 / 128.0)};
+                std::max(1.0, loaded * bytes * 32 / 128.0 / sharers)};
     }
     const bool one = columns >= width;
     const int loaded = vector_along(bytes, p.alignment, p.column.read, p.read,

@@ -80,7 +80,8 @@ struct tile_estimator {
                 / (ceil_div(width, columns) * columns);
     }
     /// NXC: whole pixels or whole sectors of them, and few idle threads.
-    block_shape block_of(int vector, int most_threads = 288) const;
+    block_shape block_of(int vector, int most_threads = 288,
+            int most_lanes = 256) const;
     /// Blocks of so many threads and registers of each that a multiprocessor has registers for.
     int blocks_of(int threads, int registers) const {
         return gpu.registers / (threads * ceil_div(registers, 8) * 8);
@@ -97,11 +98,16 @@ struct tile_estimator {
     std::vector<int> row_columns() const;
     /// NXC: vectors of channels of a thread to try, by which one of its tensors is moved.
     std::vector<int> channel_vectors(const pitches &of) const;
-    /// Of so many columns of a vector's channels, or of as many planes.
-    row_read reads(int columns, int channels) const;
+    /// Of so many columns of a vector's channels, or of as many planes. Threads side by side
+    /// whose channels are of one group read the same ones.
+    row_read reads(int columns, int channels, double sharers = 1) const;
+    /// Threads that read the same channels.
+    double sharers(int vector) const {
+        return static_cast<double>(p.group) / vector;
+    }
     /// Of rows that a thread reads, keeps and adds up, without those on their way.
-    double registers_of(double sums, int vector, double row_elements) const {
-        return (sums + taps * p.multiplier * vector
+    double registers_of(double sums, int weights, double row_elements) const {
+        return (sums + weights
                        + row_elements * (bytes == 2 ? 1.0 : 0.6))
                 * wide
                 + 30;
@@ -152,7 +158,7 @@ struct data_estimator : tile_estimator {
     bool is_long() const { return taps == p.row.taps && taps > 8; }
     void add_tiles();
     void add_tile(int vector, const block_shape &block, int columns, int depths,
-            staging staged);
+            staging staged, bool shared_weights = false);
 };
 
 /// What instructions and wavefronts of shared memory take, which hide most of one another.

@@ -14,27 +14,36 @@ std::optional<work_cut> staged_cut(
         const data_estimator &e, work_cut cut, double beside_rows) {
     const problem_specification &p = e.p;
     const bool all = cut.staged == staging::all;
+    // Blocks have whole groups of what they read, and whole vectors of channels.
+    const int each = all ? p.group : cut.vector;
+    const int64_t weights = !cut.shared_weights
+            ? 0
+            : shared_weights_of(p, cut.vector, 1) * sum_bytes_of(p.type)
+                    / cut.vector;
     const int64_t row = int64_t {p.column.written} * e.bytes,
                   volume = row * p.row.written * p.depth.written,
                   read = !all ? 0
                               : int64_t {p.multiplier} * p.depth.read
-                    * p.row.read * p.column.read * e.bytes;
+                    * p.row.read * p.column.read * e.bytes / p.group;
     constexpr int64_t most_bytes = 200000;
     cut.volumes = p.depth.written > 1
             && (all || volume <= 56000 || p.depth.written % cut.depths);
-    if (row * p.row.written > most_bytes || read > most_bytes
-            || (cut.volumes && volume > most_bytes))
-        return {};
     const int depth_tiles = ceil_div(p.depth.written, cut.depths);
+    if (row * p.row.written > most_bytes || read > most_bytes
+            || (cut.volumes && volume > most_bytes)
+            || (cut.vector > 1 && depth_tiles > 1 && !cut.volumes))
+        return {};
     const int64_t units
             = int64_t {p.images} * p.channels * (cut.volumes ? 1 : depth_tiles);
     const int64_t unit
-            = (cut.volumes ? volume : row * p.row.written * cut.depths) + read;
+            = (cut.volumes ? volume : row * p.row.written * cut.depths) + read
+            + weights;
     const int tiles_of_unit = ceil_div(p.column.written, cut.columns)
             * e.walk.classes * (cut.volumes ? depth_tiles : 1);
     const int rows = ceil_div(p.row.written, e.walk.classes);
     const bool has_bands
-            = e.walk.classes == 1 && cut.depths == 1 && !cut.volumes && !all;
+            = e.walk.classes == 1 && cut.depths == 1 && !cut.volumes && !all
+            && cut.vector == 1;
     double least_cost = HUGE_VAL;
     std::optional<work_cut> best;
     const int held = cut.blocks;
@@ -51,14 +60,14 @@ std::optional<work_cut> staged_cut(
             const int strip
                     = ceil_div(ceil_div(of_class, strips), p.row.up) * p.row.up;
             const int of_unit = tiles_of_unit * strips;
-            const int threads = ceil_div(of_unit * planes, 32) * 32;
+            const int threads = ceil_div(of_unit * planes / cut.vector, 32) * 32;
             if (strip < 1 || ceil_div(of_class, strip) != strips
                     || (whole ? planes * unit : band * row) > room
                     || threads > 352
                     || int64_t {threads} * blocks * 32 > e.gpu.registers
                     || (threads < 64 && planes < units
-                            && (planes + 1) * unit <= room
-                            && of_unit * (planes + 1) <= 288))
+                            && (planes + each) * unit <= room
+                            && of_unit * (planes + each) / cut.vector <= 288))
                 return;
             const int resident = std::max(1,
                     threads > cut.threads
@@ -70,7 +79,7 @@ std::optional<work_cut> staged_cut(
                             * ceil_div(p.row.written, band);
             const double waves = of_grid
                     / (static_cast<double>(e.gpu.multiprocessors) * resident);
-            const bool aligned = planes * (unit - read) % 16 == 0
+            const bool aligned = planes * (unit - read - weights) % 16 == 0
                     && planes * read % 16 == 0;
             const double cost = turns_of(waves, 4)
                     * (static_cast<double>(strip) / p.row.up + e.over
@@ -95,10 +104,12 @@ std::optional<work_cut> staged_cut(
                     consider(strips,
                             ceil_div(p.row.written, least_bands + more), 1);
             else
-                for (int planes = 1;
+                for (int planes = each;
                         planes <= std::min<int64_t>(units,
-                                std::max(1, 288 / (tiles_of_unit * strips)));
-                        ++planes)
+                                std::max(each,
+                                        288 * cut.vector
+                                                / (tiles_of_unit * strips)));
+                        planes += each)
                     consider(strips, p.row.written, planes);
         }
     }
@@ -109,7 +120,8 @@ std::optional<work_cut> staged_cut(
 std::optional<choice> finished(const data_estimator &e, choice tile) {
     const problem_specification &p = e.p;
     work_cut &cut = tile.specification.cut;
-    const double beside = 1.5 + e.taps / 24.0;
+    const double beside
+            = 1.5 + (cut.shared_weights ? 1.0 : e.taps / 24.0);
     cut.band = p.row.written;
     if (cut.staged != staging::none) {
         const auto staged = staged_cut(e, cut, beside);
@@ -124,7 +136,7 @@ std::optional<choice> finished(const data_estimator &e, choice tile) {
         const double blocks = p.channels_last
                 ? tiles * ceil_div(p.channels / cut.vector, cut.lanes)
                         / (cut.threads / cut.lanes)
-                : tiles * p.channels / cut.threads;
+                : tiles * p.channels / cut.vector / cut.threads;
         const int rows = ceil_div(p.row.written, e.walk.classes);
         cut.strip = std::min(rows,
                 strip_of(ceil_div(rows, p.row.up), blocks,
@@ -163,7 +175,8 @@ bool is_plain(const axis &a) {
 void add_long_rows(data_estimator &e) {
     const problem_specification &p = e.p;
     constexpr int shortest = 9;
-    if (p.channels_last || p.multiplier > 1 || p.column.taps < shortest
+    if (p.channels_last || p.group * p.multiplier > 1
+            || p.column.taps < shortest
             || p.column.taps > most_taps || !is_plain(p.column)
             || !p.row.is_flat() || !p.depth.is_flat() || p.alignment < 16
             || !e.written_is_dense() || !e.read_is_dense())
@@ -222,7 +235,8 @@ std::vector<choice> row_by_row_choices(const data_estimator &e) {
         if (columns % p.column.up) continue;
         const int met = e.met_by(columns);
         // Taps of NXC pass by, some at a time, where columns have no gaps.
-        const int chunk = p.channels_last && p.multiplier == 1 && columns >= 8
+        const int chunk = p.channels_last && p.group * p.multiplier == 1
+                        && columns >= 8
                         && p.column.taps > 16 && is_plain(p.column)
                 ? 16
                 : 0;

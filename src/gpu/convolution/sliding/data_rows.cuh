@@ -26,8 +26,6 @@ template <const kernel_specification &s>
 __device__ __forceinline__ void data_walk<s>::add_taps(
         const type *from, const sum_type *by) {
     constexpr int vector = g.read.columns.vector;
-    constexpr element type_of_sums
-            = p.type == element::f64 ? element::f64 : element::f32;
     // In NCX zeros follow the weights of a row.
     constexpr int each = p.channels_last ? 1 : 16 / sum_bytes_of(p.type);
     // Of a chunk, from the vector with what its last tap meets.

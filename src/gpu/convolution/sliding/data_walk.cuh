@@ -16,8 +16,13 @@ struct data_walk {
     static constexpr bool grouped = g.read.grouped;
     using type = stored_of<p.type>;
     using sum_type = sum_of<p.type>;
-    static constexpr int channels = cut.vector * p.multiplier;
+    static constexpr int channels = met_channels(p, cut.vector);
     static constexpr int taps = p.depth.taps * p.row.taps * p.column.taps;
+    static constexpr element type_of_sums
+            = p.type == element::f64 ? element::f64 : element::f32;
+    /// Whose weights are side by side in shared memory.
+    static constexpr int lanes_of_weights
+            = staged ? cut.planes / cut.vector : cut.lanes;
     /// From a row that is read to the next one.
     static constexpr int row_step = p.row.parts() ? p.row.dilation : p.row.step;
 
@@ -34,9 +39,8 @@ struct data_walk {
     // of some rows of results in registers.
     static constexpr int ops = staged ? 0 : epilogues_of(p);
     using written_unit = elements<p.type, g.write_vector>;
-    static constexpr int columns_at_once = p.channels_last ? 1 : g.write_vector;
     static constexpr int units_written
-            = cut.depths * cut.columns / columns_at_once;
+            = cut.depths * cut.columns * cut.vector / g.write_vector;
     static constexpr int other_units = ops == 0 ? 1 : ops * units_written;
     static constexpr int others_held = ops == 0
             ? 1
@@ -46,6 +50,7 @@ struct data_walk {
     rows_on_their_way<written_unit, other_units, cut.threads> other_copies;
     // Where it reads and writes.
     const type *tensor_read, *all_weights, *read, *next;
+    const sum_type *shared_weights; ///< of the thread's channels, where they stay there
     int last_step;
     int last_whole_step; ///< whose rows of every phase are there
     type *written;
@@ -62,7 +67,7 @@ struct data_walk {
     }
     __device__ const type *plane_in_tensor() const {
         return tensor_read + image * p.read.image
-                + static_cast<long long>(channel) * p.multiplier
+                + static_cast<long long>(channel / p.group) * p.multiplier
                 * p.read.channel;
     }
 
@@ -73,14 +78,18 @@ struct data_walk {
     __device__ __forceinline__ static int row_of(int u, int a) {
         return p.row.up * u + g.walk.shift + a;
     }
-    /// Calls body(place, depth, column, unit, inside) for the vectors of a row of results.
+    /// Calls body(place, depth, column, channel, unit, inside) for the vectors of a row of
+    /// results.
     template <typename Body>
     __device__ __forceinline__ void for_each_written(
             int row, const Body &body) const {
-        for_each<cut.depths, cut.columns / columns_at_once>([&](int o, int i) {
-            const int j = i * columns_at_once;
-            body(row_at(row) + o * g.to.depth + j * g.column_step * g.to.column,
-                    o, j, o * (cut.columns / columns_at_once) + i,
+        constexpr int along = cut.columns / g.columns_at_once,
+                      across = cut.vector / g.channels_at_once;
+        for_each<cut.depths, along, across>([&](int o, int i, int c) {
+            const int j = i * g.columns_at_once, v = c * g.channels_at_once;
+            body(row_at(row) + o * g.to.depth + j * g.column_step * g.to.column
+                            + v * g.to.channel,
+                    o, j, v, (o * along + i) * across + c,
                     (g.depth_tiles * cut.depths <= p.depth.written
                             || first_depth + o < p.depth.written)
                             && (g.tiles * cut.columns <= p.column.written
@@ -96,7 +105,7 @@ struct data_walk {
             const int row = first + r;
             const bool there = !checked || (row >= first_row && row < last_row);
             for_each_written(
-                    row, [&](type *at, int, int, int unit, bool inside) {
+                    row, [&](type *at, int, int, int, int unit, bool inside) {
                         const int i = e * units_written + unit;
                         const bool wanted = there && inside;
                         const type *const from
@@ -158,6 +167,10 @@ struct data_walk {
             load_others<p.row.up>(0, row_of(u, 0), checked_now);
             load_ahead(*this, u, slot, checked_now);
         }
+        if constexpr (cut.shared_weights) {
+            multiply_shared(values);
+            return;
+        }
         for_each<g.walk.phases, p.row.taps, cut.depths, p.depth.taps>(
                 [&](int f, int kh, int o, int kd) {
                     const int a = g.sum_of[f][kh], z = g.read.depths.met[kd][o];
@@ -173,10 +186,56 @@ struct data_walk {
                 [&](int kw, int j, int v, int m) {
                     const int x = g.read.columns.met[kw][j];
                     if (x < 0) return;
-                    const int e = p.channels_last ? v * p.multiplier + m : m;
+                    const int e = p.group == 1 ? v * p.multiplier + m : m;
                     open[a][o][j][v] = multiply_add(values[x][e],
                             weights[m][kd][kh][kw][v], open[a][o][j][v]);
                 });
+    }
+    /// The same, with each weight from shared memory for all results that it meets. A sum has
+    /// its terms in the same order.
+    template <typename Values>
+    __device__ __forceinline__ void multiply_shared(const Values &values) {
+        keep_loads_here();
+        for_each<g.walk.phases, p.row.taps, p.depth.taps, p.column.taps,
+                p.multiplier>([&](int f, int kh, int kd, int kw, int m) {
+            const int a = g.sum_of[f][kh];
+            if (a < 0) return;
+            const auto by = weights_at(
+                    shared_weights, m, (kd * p.row.taps + kh) * p.column.taps + kw);
+            for_each<cut.depths, cut.columns, cut.vector>(
+                    [&](int o, int j, int v) {
+                        const int z = g.read.depths.met[kd][o];
+                        const int x = g.read.columns.met[kw][j];
+                        if (z >= 0 && x >= 0)
+                            open[a][o][j][v] = multiply_add(
+                                    values[f][z][x][m], by[v], open[a][o][j][v]);
+                    });
+        });
+    }
+    /// A thread's weights of a multiple and a tap, from shared memory.
+    struct vector_of_weights {
+        static constexpr int at_once = weights_at_once(p, cut.vector);
+        elements<type_of_sums, at_once> all[weights_pieces(p, cut.vector)];
+        __device__ __forceinline__ sum_type operator[](int v) const {
+            return all[v / at_once][v % at_once];
+        }
+    };
+    /// In shared memory, of so many lanes.
+    __device__ __forceinline__ static int place_of_weight(
+            int m, int tap, int piece, int lane) {
+        return (((m * taps + tap) * weights_pieces(p, cut.vector) + piece)
+                               * lanes_of_weights
+                       + lane)
+                * weights_at_once(p, cut.vector);
+    }
+    __device__ __forceinline__ static vector_of_weights weights_at(
+            const sum_type *of_lane, int m, int tap) {
+        vector_of_weights loaded;
+        for_each<weights_pieces(p, cut.vector)>([&](int piece) {
+            load_into(loaded.all[piece],
+                    of_lane + place_of_weight(m, tap, piece, 0), true);
+        });
+        return loaded;
     }
     // Set by `step` around multiply, whose loads stand between conversions and products.
     bool checked_now;
@@ -188,12 +247,12 @@ struct data_walk {
     __device__ __forceinline__ void write_row(
             int a, int row, int place, bool copied) {
         for_each_written(
-                row, [&](type *to, int o, int j, int unit, bool inside) {
+                row, [&](type *to, int o, int j, int v, int unit, bool inside) {
                     sum_type values[g.write_vector];
 #pragma unroll
                     for (int e = 0; e < g.write_vector; ++e)
-                        values[e] = p.channels_last ? open[a][o][j][e]
-                                                    : open[a][o][j + e][0];
+                        values[e] = p.channels_last ? open[a][o][j][v + e]
+                                                    : open[a][o][j + e][v];
                     auto made = written_unit::of(values);
 #pragma unroll
                     for (int e = 0; e < ops; ++e) {
@@ -334,7 +393,9 @@ struct data_walk {
             int first_column, fused_places others);
     __device__ static sum_type weight_of(
             const type *all, int channel, int m, int kd, int kh, int kw);
-    __device__ void share_weights(sum_type *to, int first_channel) const;
+    template <typename Channel>
+    __device__ void share_weights(
+            sum_type *to, int count, const Channel &channel_of) const;
     __device__ void load_weights(const sum_type *shared, int lane);
     __device__ void of_tensors(type *tensor);
     __device__ void of_planes(type *tensor);
