@@ -28,8 +28,8 @@ inline convolution_problem random_depthwise(
     const int64_t group = grouped ? random.integer(1, 8) : 1;
     const int64_t groups = grouped
             ? random.pick(std::vector<int64_t> {1, 2, 3, 4, 8, 12})
-            : random.pick(std::vector<int64_t> {
-                    1, 2, 3, 4, 8, 10, 16, 24, 33, 40});
+            : random.pick(
+                    std::vector<int64_t> {1, 2, 3, 4, 8, 10, 16, 24, 33, 40});
     const int64_t multiplier = grouped ? random.integer(1, 8)
             : random.integer(0, 3) == 0
             ? random.pick(std::vector<int64_t> {2, 2, 3, 4})

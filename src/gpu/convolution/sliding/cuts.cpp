@@ -128,7 +128,7 @@ int walk_estimate::blocks(int ahead) const {
             ceil_div(static_cast<int>(held(ahead)), 8) * 8, 32, 255);
     const double copies = copied(ahead)
             ? 4 * raw * (ahead + group) * block.threads + block_bytes
-            : 1024;
+            : shared_bytes;
     return std::max(1,
             std::min({gpu.threads / block.threads,
                     gpu.registers / (block.threads * rounded),

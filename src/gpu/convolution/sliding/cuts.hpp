@@ -80,8 +80,8 @@ struct tile_estimator {
                 / (ceil_div(width, columns) * columns);
     }
     /// NXC: whole pixels or whole sectors of them, and few idle threads.
-    block_shape block_of(int vector, int most_threads = 288,
-            int most_lanes = 256) const;
+    block_shape block_of(
+            int vector, int most_threads = 288, int most_lanes = 256) const;
     /// Blocks of so many threads and registers of each that a multiprocessor has registers for.
     int blocks_of(int threads, int registers) const {
         return gpu.registers / (threads * ceil_div(registers, 8) * 8);
@@ -107,9 +107,7 @@ struct tile_estimator {
     }
     /// Of rows that a thread reads, keeps and adds up, without those on their way.
     double registers_of(double sums, int weights, double row_elements) const {
-        return (sums + weights
-                       + row_elements * (bytes == 2 ? 1.0 : 0.6))
-                * wide
+        return (sums + weights + row_elements * (bytes == 2 ? 1.0 : 0.6)) * wide
                 + 30;
     }
     /// Instructions of so many loads and of what they convert.
@@ -189,6 +187,7 @@ struct walk_estimate {
     double floor = 0; ///< what memory takes for a result, in instructions
     bool may_copy = false;
     int group = 1; ///< rows of a group
+    double shared_bytes = 1024; ///< of a block without rows
 
     /// The smallest copy is of so many bytes; a small one costs as many instructions as a
     /// large one. Groups have so many rows if the walk is long enough.

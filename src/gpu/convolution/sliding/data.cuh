@@ -25,7 +25,8 @@ __device__ __forceinline__ typename data_walk<s>::sum_type data_walk<
         kw = p.column.taps - 1 - kw;
     }
     return widen<p.type>(*(all + channel / p.group * p.weights.group
-            + channel % p.group * p.weights.channel + m * p.weights.multiple + kd * p.weights.depth + kh * p.weights.row
+            + channel % p.group * p.weights.channel + m * p.weights.multiple
+            + kd * p.weights.depth + kh * p.weights.row
             + kw * p.weights.column));
 }
 
@@ -50,8 +51,8 @@ __device__ void data_walk<s>::share_weights(
         if (of < p.channels)
             to[cut.row_by_row || cut.shared_weights ? side_by_side : i]
                     = weight_of(all_weights, of, m,
-                    k / (p.row.taps * p.column.taps),
-                    k / p.column.taps % p.row.taps, k % p.column.taps);
+                            k / (p.row.taps * p.column.taps),
+                            k / p.column.taps % p.row.taps, k % p.column.taps);
     }
 }
 /// To registers, from where a block's channels share them, or from memory.
@@ -104,14 +105,14 @@ __device__ __noinline__ void data_walk<s>::write_again(const type *read,
                 continue;
 #pragma unroll 1
             for (int m = 0; m < p.multiplier; ++m)
-                total = multiply_add(widen<p.type>(read[image * p.read.image
-                                             + (static_cast<long long>(
-                                                        channel / p.group)
-                                                               * p.multiplier
-                                                       + m)
-                                                     * p.read.channel
-                                             + z * p.read.depth + y * p.read.row
-                                             + x * p.read.column]),
+                total = multiply_add(
+                        widen<p.type>(read[image * p.read.image
+                                + (static_cast<long long>(channel / p.group)
+                                                  * p.multiplier
+                                          + m)
+                                        * p.read.channel
+                                + z * p.read.depth + y * p.read.row
+                                + x * p.read.column]),
                         weight_of(weights, channel, m, kd, kh, kw), total);
         }
         type *const to = at + o * g.to.depth + j * g.column_step * g.to.column
@@ -177,7 +178,7 @@ __device__ __forceinline__ void data_walk<s>::of_tensors(type *tensor) {
             + first_depth * p.written.depth + in_class * p.written.row
             + first_column * p.written.column;
     if constexpr (cut.row_by_row)
-        pass_by(shared + lane);
+        pass_by(shared + place_of_weight(0, 0, 0, lane));
     else
         walk();
 }
@@ -207,8 +208,8 @@ __device__ __forceinline__ void data_walk<s>::of_planes(type *tensor) {
             : static_cast<long long>(reinterpret_cast<uintptr_t>(tensor + first)
                     % 16 / sizeof(type));
     type *const results = shared_read + g.read_bytes / bytes_of(p.type) + past;
-    const long long read_at = static_cast<long long>(first_unit / p.group)
-            * g.read_elements;
+    const long long read_at
+            = static_cast<long long>(first_unit / p.group) * g.read_elements;
     const int before = read_at % vector;
     sum_type *const weights_here
             = reinterpret_cast<sum_type *>(dynamic_shared() + g.weights_at);
@@ -245,7 +246,7 @@ __device__ __forceinline__ void data_walk<s>::of_planes(type *tensor) {
         else if constexpr (!cut.row_by_row)
             load_weights(nullptr, 0);
         begin_at(staged_read ? shared_read + before
-                                 + of_block / p.group * g.read_elements
+                                + of_block / p.group * g.read_elements
                              : plane_in_tensor(),
                 tile * cut.columns, depth_tile * cut.depths);
         first_row = band + strip * cut.strip;

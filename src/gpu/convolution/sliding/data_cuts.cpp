@@ -41,9 +41,8 @@ std::optional<work_cut> staged_cut(
     const int tiles_of_unit = ceil_div(p.column.written, cut.columns)
             * e.walk.classes * (cut.volumes ? depth_tiles : 1);
     const int rows = ceil_div(p.row.written, e.walk.classes);
-    const bool has_bands
-            = e.walk.classes == 1 && cut.depths == 1 && !cut.volumes && !all
-            && cut.vector == 1;
+    const bool has_bands = e.walk.classes == 1 && cut.depths == 1
+            && !cut.volumes && !all && cut.vector == 1;
     double least_cost = HUGE_VAL;
     std::optional<work_cut> best;
     const int held = cut.blocks;
@@ -60,7 +59,8 @@ std::optional<work_cut> staged_cut(
             const int strip
                     = ceil_div(ceil_div(of_class, strips), p.row.up) * p.row.up;
             const int of_unit = tiles_of_unit * strips;
-            const int threads = ceil_div(of_unit * planes / cut.vector, 32) * 32;
+            const int threads
+                    = ceil_div(of_unit * planes / cut.vector, 32) * 32;
             if (strip < 1 || ceil_div(of_class, strip) != strips
                     || (whole ? planes * unit : band * row) > room
                     || threads > 352
@@ -116,12 +116,36 @@ std::optional<work_cut> staged_cut(
     return best;
 }
 
+/// What so many blocks take, of what they would if they filled the multiprocessors.
+double filling(const gpu_facts &gpu, const work_cut &cut, int grid) {
+    constexpr double busy = 12; // warps
+    const double of_block = cut.threads / 32.0,
+                 each = static_cast<double>(grid) / gpu.multiprocessors,
+                 waves = each / cut.blocks;
+    const double taken = waves <= 1
+            ? std::max(busy, std::ceil(each) * of_block)
+            : turns_of(waves, 5) * std::max(busy, cut.blocks * of_block);
+    return taken / (each * of_block);
+}
+
 /// A tile with the rest of its cut, or nothing.
 std::optional<choice> finished(const data_estimator &e, choice tile) {
     const problem_specification &p = e.p;
     work_cut &cut = tile.specification.cut;
-    const double beside
-            = 1.5 + (cut.shared_weights ? 1.0 : e.taps / 24.0);
+    // What a strip begins with, in steps: of many products it is a part of one.
+    const double products = static_cast<double>(cut.depths) * cut.columns
+            * cut.vector * p.multiplier * e.taps / p.column.up;
+    double beside = p.group > 1 ? std::min(2.5, 0.3 + 400 / products)
+                                : 1.5 + e.taps / 24.0;
+    if (cut.shared_weights || (p.group > 1 && cut.row_by_row)) {
+        // A block's weights.
+        constexpr double of_a_weight = 15; // instructions
+        beside += of_a_weight * p.multiplier * e.taps * cut.vector * cut.lanes
+                / cut.threads / products;
+    }
+    const double over = cut.row_by_row ? 0 : e.over;
+    const int classes = cut.row_by_row ? 1 : e.walk.classes,
+              up = cut.row_by_row ? 1 : p.row.up;
     cut.band = p.row.written;
     if (cut.staged != staging::none) {
         const auto staged = staged_cut(e, cut, beside);
@@ -131,21 +155,27 @@ std::optional<choice> finished(const data_estimator &e, choice tile) {
         const double tiles
                 = ceil_div(p.column.written, e.column_step * cut.columns)
                 * static_cast<double>(e.column_step)
-                * ceil_div(p.depth.written, cut.depths) * e.walk.classes
-                * p.images;
+                * ceil_div(p.depth.written, cut.depths) * classes * p.images;
         const double blocks = p.channels_last
                 ? tiles * ceil_div(p.channels / cut.vector, cut.lanes)
                         / (cut.threads / cut.lanes)
                 : tiles * p.channels / cut.vector / cut.threads;
-        const int rows = ceil_div(p.row.written, e.walk.classes);
+        const int rows = ceil_div(p.row.written, classes);
         cut.strip = std::min(rows,
-                strip_of(ceil_div(rows, p.row.up), blocks,
+                strip_of(ceil_div(rows, up), blocks,
                         static_cast<double>(e.gpu.multiprocessors) * cut.blocks,
-                        e.over + beside)
-                        * p.row.up);
+                        over + beside)
+                        * up);
     }
     const data_geometry g = data_geometry::of(tile.specification);
     if (!g.fits || g.shared_bytes > e.gpu.block_shared_bytes) return {};
+    if (p.group > 1) {
+        cut.blocks = std::clamp(
+                e.gpu.shared_bytes / (g.shared_bytes + 1024), 1, cut.blocks);
+        const double steps = static_cast<double>(cut.strip) / up;
+        tile.cost *= (steps + over + beside) / steps
+                * filling(e.gpu, cut, g.grid);
+    }
     if (cut.staged == staging::all)
         tile.cost *= 1
                 + std::max(0.0, 12.0 - ceil_div(g.items, 32) * cut.blocks)
@@ -176,10 +206,9 @@ void add_long_rows(data_estimator &e) {
     const problem_specification &p = e.p;
     constexpr int shortest = 9;
     if (p.channels_last || p.group * p.multiplier > 1
-            || p.column.taps < shortest
-            || p.column.taps > most_taps || !is_plain(p.column)
-            || !p.row.is_flat() || !p.depth.is_flat() || p.alignment < 16
-            || !e.written_is_dense() || !e.read_is_dense())
+            || p.column.taps < shortest || p.column.taps > most_taps
+            || !is_plain(p.column) || !p.row.is_flat() || !p.depth.is_flat()
+            || p.alignment < 16 || !e.written_is_dense() || !e.read_is_dense())
         return;
     const int of_16_bytes = 16 / e.bytes;
     const bool vectors = p.column.read % of_16_bytes == 0
@@ -222,6 +251,83 @@ void add_long_rows(data_estimator &e) {
     std::ranges::stable_sort(e.tiles, {}, &choice::cost);
 }
 
+/// Groups: rows of taps pass by, whose products are so many that rows that are read come from
+/// the first cache again.
+void add_passing_rows(data_estimator &e) {
+    const problem_specification &p = e.p;
+    if (p.row.taps * p.depth.taps == 1 || p.row.taps > most_taps
+            || p.depth.taps > most_taps)
+        return;
+    for (const int vector : e.channel_vectors(p.written))
+        for (int columns = 1; columns <= std::min(e.width, 16); ++columns) {
+            if (p.column.up > 1 && columns % p.column.up && columns < e.width)
+                continue;
+            const int m = p.multiplier;
+            const row_read read = e.reads(columns, m, e.sharers(vector));
+            const int at_once = weights_at_once(p, vector);
+            work_cut cut {};
+            cut.vector = vector;
+            cut.columns = columns;
+            cut.row_by_row = true;
+            const block_shape block = e.block_of(
+                    vector, 160, 128 / (at_once * sum_bytes_of(p.type)));
+            cut.lanes = block.lanes;
+            cut.threads = block.threads;
+            const double elements = read.met * m,
+                         loads = read.pieces
+                    * (p.channels_last ? read.met : read.met / read.loaded),
+                         of_weights = static_cast<double>(p.column.taps) * m
+                    * weights_pieces(p, vector),
+                         products = static_cast<double>(columns) * vector * m
+                    * p.column.taps / p.column.up,
+                         results = columns * vector;
+            // Those of the rows and depths that a result meets.
+            const double times = static_cast<double>(p.row.taps) * p.depth.taps
+                    / (p.row.up * (p.depth.taps > 1 ? p.depth.up : 1));
+            constexpr double most_products = 4000;
+            // What is loaded is multiplied at once.
+            const double registers
+                    = (results + elements * (e.bytes == 2 ? 1.4 : 1.1) + 12)
+                            * e.wide
+                    + 30;
+            if (products * e.wide > most_products || registers > most_registers)
+                continue;
+            const double instructions = times
+                            * (products * e.wide + e.loading(loads, elements)
+                                    + of_weights + 25)
+                    + results * 1.5 + 24;
+            const double wavefronts = times
+                            * (loads * read.wavefronts
+                                    + of_weights
+                                            * std::max(1.0,
+                                                    std::min(cut.lanes, 32)
+                                                            * at_once * e.wide
+                                                            / 32.0))
+                    + results * e.bytes * 32 / 64.0;
+            const double shared = 1024.0
+                    + shared_weights_of(p, vector, cut.lanes)
+                            * sum_bytes_of(p.type);
+            cut.blocks = std::clamp(
+                    std::min(e.blocks_of(
+                                     cut.threads, static_cast<int>(registers)),
+                            static_cast<int>(e.gpu.shared_bytes / shared)),
+                    1, e.gpu.threads / cut.threads);
+            const double warps = cut.blocks * cut.threads / 32.0;
+            // Loads are waited for at once.
+            const double waiting = 1.15 + std::max(0.0, 16 - warps) * 0.05;
+            const double inside = results * e.used(columns);
+            const double floor = 9.7 * e.bytes
+                    * (1 + static_cast<double>(m) / p.group * e.read_share());
+            e.tiles.push_back(
+                    {beside_memory(waiting
+                                     * overlapped(instructions / inside,
+                                             4 * wavefronts / inside),
+                             floor),
+                            {p, cut}});
+        }
+    std::ranges::stable_sort(e.tiles, {}, &choice::cost);
+}
+
 /// Windows that leave no room in registers for all taps.
 std::vector<choice> row_by_row_choices(const data_estimator &e) {
     const problem_specification &p = e.p;
@@ -236,8 +342,8 @@ std::vector<choice> row_by_row_choices(const data_estimator &e) {
         const int met = e.met_by(columns);
         // Taps of NXC pass by, some at a time, where columns have no gaps.
         const int chunk = p.channels_last && p.group * p.multiplier == 1
-                        && columns >= 8
-                        && p.column.taps > 16 && is_plain(p.column)
+                        && columns >= 8 && p.column.taps > 16
+                        && is_plain(p.column)
                 ? 16
                 : 0;
         const int loaded = chunk > 0 ? columns + chunk - 1 : met * p.multiplier;
@@ -279,7 +385,8 @@ std::vector<choice> data_choices(
     data_estimator e {{p, gpu}};
     e.add_tiles();
     add_long_rows(e);
-    constexpr size_t most_tried = 40;
+    if (p.group > 1) add_passing_rows(e);
+    const size_t most_tried = p.group > 1 ? 300 : 40;
     std::vector<choice> done;
     for (const choice &each : e.tiles) {
         if (done.size() >= most_tried

@@ -69,9 +69,9 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
     if (read_too) {
         g.read_elements
                 = p.multiplier * p.depth.read * p.row.read * p.column.read;
-        g.read_bytes = ceil_div(c.planes / p.group * g.read_elements * bytes
-                                       + 32,
-                               16)
+        g.read_bytes
+                = ceil_div(
+                          c.planes / p.group * g.read_elements * bytes + 32, 16)
                 * 16;
         // Staged planes follow one another without gaps.
         from.column = 1;
@@ -105,8 +105,8 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
             ? vector_dividing(bytes, p.alignment, p.column.written, c.columns)
             : p.channels_last
             ? vector_of_channels(bytes, p.alignment, c.vector, p.written)
-            : vector_along(bytes, p.alignment, p.column.written, p.written,
-                    c.columns);
+            : vector_along(
+                    bytes, p.alignment, p.column.written, p.written, c.columns);
     g.channels_at_once = p.channels_last ? g.write_vector : 1;
     g.columns_at_once = p.channels_last ? 1 : g.write_vector;
 

@@ -66,9 +66,32 @@ __device__ __forceinline__ void data_walk<s>::add_taps(
     }
 }
 
-/// The thread's rows of results, with the weights of its channel, from shared memory.
+/// The products of a row that was loaded, by the weights of a row of taps.
+template <const kernel_specification &s>
+__device__ __forceinline__ void data_walk<s>::add_row(const sum_type *by) {
+    constexpr auto &columns = g.read.columns;
+    constexpr int width = columns.count * columns.vector;
+    sum_type values[width][channels];
+    for_each<width, channels>([&](int x, int m) {
+        if (columns.used[x / columns.vector])
+            values[x][m] = rows.element_of(0, 0, 0, x, m);
+    });
+    for_each<p.column.taps, p.multiplier>([&](int kw, int m) {
+        const auto weights_of = weights_at(by, m, kw);
+        for_each<cut.columns, cut.vector>([&](int j, int v) {
+            const int x = columns.met[kw][j];
+            if (x >= 0)
+                open[0][0][j][v] = multiply_add(
+                        values[x][m], weights_of[v], open[0][0][j][v]);
+        });
+    });
+}
+
+/// The thread's rows of results, with the weights of its channels, from shared memory.
 template <const kernel_specification &s>
 __device__ void data_walk<s>::pass_by(const sum_type *of_channel) {
+    constexpr int of_lane
+            = weights_pieces(p, cut.vector) * weights_at_once(p, cut.vector);
     rows.find_outside(read_column, p.column.read, read_depth);
 #pragma unroll 1
     for (int row = first_row; row < last_row; ++row) {
@@ -84,7 +107,8 @@ __device__ void data_walk<s>::pass_by(const sum_type *of_channel) {
                 if (z < 0 || z % p.depth.up || z / p.depth.up >= p.depth.read)
                     continue;
                 const sum_type *const by = of_channel
-                        + (kd * p.row.taps + kh) * p.column.taps * cut.lanes;
+                        + (kd * p.row.taps + kh) * p.column.taps * cut.lanes
+                                * of_lane;
                 const type *const at = read
                         + (z / p.depth.up - read_depth) * g.read.from.depth
                         + y / p.row.up * g.read.from.row;
@@ -93,6 +117,10 @@ __device__ void data_walk<s>::pass_by(const sum_type *of_channel) {
                     continue;
                 }
                 rows.load(0, at, [](int) { return true; });
+                if constexpr (p.group > 1) {
+                    add_row(by);
+                    continue;
+                }
                 for_each<p.column.taps, p.multiplier>([&](int kw, int m) {
                     const sum_type weight = by[(m * taps + kw) * cut.lanes];
                     for_each<cut.columns>([&](int j) {

@@ -39,19 +39,28 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
     const double asked = nxc ? others : 0.0;
     const int stored = nxc
             ? vector_of_channels(bytes, p.alignment, vector, p.written)
-            : vector_along(bytes, p.alignment, p.column.written,
-                                   p.written, columns);
+            : vector_along(
+                    bytes, p.alignment, p.column.written, p.written, columns);
     const double read_elements = depth_slots * phases * read.met * met;
     const double products = static_cast<double>(depths) * columns * vector * m
             * taps / (p.column.up * (p.depth.taps > 1 ? p.depth.up : 1));
-    walk_estimate of {*this, block, 2048, 0.7, is_long()};
+    // As many instructions as are read in time, and half as many as the largest.
+    constexpr double most_products = 4000, read_in_time = 2000;
+    if (p.group > 1 && products * wide > most_products) return;
+    const double weights = shared_weights
+            ? shared_weights_of(p, vector, block.lanes) * sum_bytes_of(p.type)
+            : 0.0;
+    walk_estimate of {*this, block, 2048 + weights, 0.7, is_long()};
+    of.shared_bytes += weights;
     of.raw = read_elements * bytes / 4
             + others / stored * std::max(1.0, stored * bytes / 4.0);
-    of.registers = registers_of(static_cast<double>(walk.open) * depths
-                                   * columns * vector,
-                           shared_weights ? 12 : taps * m * vector,
-                           phases * read.met * met)
-            + (p.depth.taps > 1 ? 4 : 0) + (is_long() ? 10 : 0);
+    of.registers
+            = registers_of(static_cast<double>(walk.open) * depths * columns
+                              * vector,
+                      shared_weights ? 12 : taps * m * vector,
+                      phases * read.met * met * (p.group > 1 ? depth_slots : 1))
+            + (p.depth.taps > 1 ? 4 : 0) + (is_long() ? 10 : 0)
+            + (p.group > 1 ? 8 : 0);
     of.loads = phases * depth_slots * read.pieces
                     * (nxc ? read.met : read.met / read.loaded)
             + asked / stored;
@@ -88,8 +97,8 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
                 = taps * m * static_cast<double>(weights_pieces(p, vector));
         of.instructions += loads;
         of.wavefronts += loads
-                * std::max(1.0,
-                        std::min(block.lanes, 32) * at_once * wide / 32.0);
+                * std::max(
+                        1.0, std::min(block.lanes, 32) * at_once * wide / 32.0);
     }
     of.loaded_bytes = read.loaded * bytes;
     of.results = results * used(columns);
@@ -100,7 +109,10 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
             (others > 0 ? std::min(read.loaded, stored) : read.loaded) * bytes,
             is_long(), is_long() ? 320 / products : 400 / of.instructions);
     // Copies of 16 bytes pass the first cache by, in which others of a group find them.
-    of.may_copy &= !all && sharing <= 1;
+    of.may_copy &= !all && sharing <= 1 && !(in_shared && p.group > 1);
+    if (p.group > 1)
+        of.instructions
+                *= 1 + 0.1 * std::max(0.0, of.instructions / read_in_time - 1);
     const int ahead = of.best();
     of.bytes += asked * bytes / 4; // on their way for a part of a step
     for (const int rows : {1, ahead}) {
@@ -140,12 +152,14 @@ void data_estimator::add_tiles() {
             add_tile(vector, block, columns, depths, staging::results,
                     shared_weights);
         }
-        add_tile(
-                vector, block, columns, depths, staging::none, shared_weights);
+        add_tile(vector, block, columns, depths, staging::none, shared_weights);
     };
     for (const int vector : channel_vectors(p.written)) {
+        // Whose weights a warp loads by one wavefront.
+        const int most_lanes
+                = 128 / (weights_at_once(p, vector) * sum_bytes_of(p.type));
         const block_shape block = block_of(vector, is_long() ? 160 : 288),
-                          narrow = block_of(vector, 288, 8);
+                          narrow = block_of(vector, 288, most_lanes);
         for (int columns = 1; columns <= std::min(width, most); ++columns) {
             if (p.column.up > 1 && columns % p.column.up && columns < width)
                 continue;

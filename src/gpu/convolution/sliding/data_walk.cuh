@@ -50,7 +50,8 @@ struct data_walk {
     rows_on_their_way<written_unit, other_units, cut.threads> other_copies;
     // Where it reads and writes.
     const type *tensor_read, *all_weights, *read, *next;
-    const sum_type *shared_weights; ///< of the thread's channels, where they stay there
+    const sum_type *
+            shared_weights; ///< of the thread's channels, where they stay there
     int last_step;
     int last_whole_step; ///< whose rows of every phase are there
     type *written;
@@ -200,15 +201,15 @@ struct data_walk {
                 p.multiplier>([&](int f, int kh, int kd, int kw, int m) {
             const int a = g.sum_of[f][kh];
             if (a < 0) return;
-            const auto by = weights_at(
-                    shared_weights, m, (kd * p.row.taps + kh) * p.column.taps + kw);
+            const auto by = weights_at(shared_weights, m,
+                    (kd * p.row.taps + kh) * p.column.taps + kw);
             for_each<cut.depths, cut.columns, cut.vector>(
                     [&](int o, int j, int v) {
                         const int z = g.read.depths.met[kd][o];
                         const int x = g.read.columns.met[kw][j];
                         if (z >= 0 && x >= 0)
-                            open[a][o][j][v] = multiply_add(
-                                    values[f][z][x][m], by[v], open[a][o][j][v]);
+                            open[a][o][j][v] = multiply_add(values[f][z][x][m],
+                                    by[v], open[a][o][j][v]);
                     });
         });
     }
@@ -402,6 +403,7 @@ struct data_walk {
     // In data_rows.cuh.
     __device__ void share_weights_of_planes(
             sum_type *to, unsigned first_unit, int units) const;
+    __device__ void add_row(const sum_type *by);
     __device__ void add_taps(const type *from, const sum_type *by);
     __device__ void pass_by(const sum_type *of_channel);
 };

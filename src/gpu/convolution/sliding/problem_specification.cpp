@@ -102,11 +102,12 @@ std::string text_of(const problem_specification &p) {
     const auto &w = p.weights;
     return fields_text("type", p.type, "channels_last", p.channels_last,
             "images", p.images, "channels", p.channels, "group", p.group,
-            "multiplier", p.multiplier, "depth", text_of(p.depth), "row", text_of(p.row),
-            "column", text_of(p.column), "read", text_of(p.read), "written",
-            text_of(p.written), "weights",
+            "multiplier", p.multiplier, "depth", text_of(p.depth), "row",
+            text_of(p.row), "column", text_of(p.column), "read",
+            text_of(p.read), "written", text_of(p.written), "weights",
             fields_text("group", w.group, "channel", w.channel, "multiple",
-                    w.multiple, "depth", w.depth, "row", w.row, "column", w.column),
+                    w.multiple, "depth", w.depth, "row", w.row, "column",
+                    w.column),
             "reversed", p.reversed, "alignment", p.alignment, "bulk_copies",
             p.bulk_copies, "epilogue", p.epilogue);
 }
@@ -192,10 +193,9 @@ std::string text_of(const kernel_specification &s) {
                             numbered("staging", c.staged), "planes", c.planes,
                             "band", c.band, "volumes", c.volumes, "row_by_row",
                             c.row_by_row, "chunk", c.chunk, "shared_weights",
-                            c.shared_weights, "run", c.run,
-                            "row_taps", c.row_taps, "parts", c.parts, "rounds",
-                            c.rounds, "staged_rows", c.staged_rows, "piece",
-                            c.piece)));
+                            c.shared_weights, "run", c.run, "row_taps",
+                            c.row_taps, "parts", c.parts, "rounds", c.rounds,
+                            "staged_rows", c.staged_rows, "piece", c.piece)));
 }
 
 } // namespace gradnn::gpu::sliding

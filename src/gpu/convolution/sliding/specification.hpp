@@ -67,7 +67,8 @@ enum class staging { none, results, all };
 
 /// How the work of a kernel is cut.
 struct work_cut {
-    int vector = 1; ///< channels of a thread, of one group; 1 in NCX of depthwise
+    int vector
+            = 1; ///< channels of a thread, of one group; 1 in NCX of depthwise
     int columns; ///< of a thread: results in a row, or places of dst
     int strip = 1; ///< rows that a thread walks through
     int ahead = 1; ///< rows on their way, in registers, or groups of rows
@@ -143,9 +144,7 @@ constexpr int met_channels(const problem_specification &p, int vector) {
 /// lie in pieces of so many, those of all lanes side by side.
 constexpr int weights_at_once(const problem_specification &p, int vector) {
     const int most_at_once = 16 / sum_bytes_of(p.type);
-    return vector >= most_at_once ? most_at_once
-            : vector == 3         ? 4
-                                  : vector;
+    return vector >= most_at_once ? most_at_once : vector == 3 ? 4 : vector;
 }
 constexpr int weights_pieces(const problem_specification &p, int vector) {
     return ceil_div(vector, weights_at_once(p, vector));

@@ -36,8 +36,7 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
             : src.loaded;
     walk_estimate of {*this, block, sums_bytes, 0.9, is_long()};
     of.raw = (of_row * p.depth.taps + of_dst) * bytes / 4;
-    of.registers = registers_of(
-            kept() * of_dst, taps * m * vector, of_row);
+    of.registers = registers_of(kept() * of_dst, taps * m * vector, of_row);
     of.loads = of_row / src.loaded * p.depth.taps + of_dst / dst_loaded;
     of.instructions = of_dst * taps * wide
             + loading(of.loads, of_row * p.depth.taps + of_dst) + 26
