@@ -57,6 +57,18 @@ int strip_of(int rows, double blocks, double held, double beside) {
     return best;
 }
 
+/// What so many blocks take, of what they would if they filled the multiprocessors.
+double filling(const gpu_facts &gpu, const work_cut &cut, int grid) {
+    constexpr double busy = 12; // warps
+    const double of_block = cut.threads / 32.0,
+                 each = static_cast<double>(grid) / gpu.multiprocessors,
+                 waves = each / cut.blocks;
+    const double taken = waves <= 1
+            ? std::max(busy, std::ceil(each) * of_block)
+            : turns_of(waves, 5) * std::max(busy, cut.blocks * of_block);
+    return taken / (each * of_block);
+}
+
 std::vector<int> tile_estimator::row_columns() const {
     std::vector<int> tried;
     for (const int columns :

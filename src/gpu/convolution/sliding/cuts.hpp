@@ -222,4 +222,7 @@ inline double turns_of(double waves, double whole, double last = 0.5) {
 /// `blocks` of strips of all rows fill `held`, and a strip costs so many rows beside its own.
 int strip_of(int rows, double blocks, double held, double beside);
 
+/// What so many blocks take, of what they would if they filled the multiprocessors.
+double filling(const gpu_facts &, const work_cut &, int grid);
+
 } // namespace gradnn::gpu::sliding

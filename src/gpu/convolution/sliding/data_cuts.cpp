@@ -116,18 +116,6 @@ std::optional<work_cut> staged_cut(
     return best;
 }
 
-/// What so many blocks take, of what they would if they filled the multiprocessors.
-double filling(const gpu_facts &gpu, const work_cut &cut, int grid) {
-    constexpr double busy = 12; // warps
-    const double of_block = cut.threads / 32.0,
-                 each = static_cast<double>(grid) / gpu.multiprocessors,
-                 waves = each / cut.blocks;
-    const double taken = waves <= 1
-            ? std::max(busy, std::ceil(each) * of_block)
-            : turns_of(waves, 5) * std::max(busy, cut.blocks * of_block);
-    return taken / (each * of_block);
-}
-
 /// A tile with the rest of its cut, or nothing.
 std::optional<choice> finished(const data_estimator &e, choice tile) {
     const problem_specification &p = e.p;

@@ -50,8 +50,7 @@ std::string refusal_of(const convolution_problem &p) {
         return text("takes groups of up to ", most_channels,
                 " channels of src and dst each, given ", weights[2], " and ",
                 weights[1]);
-    if (is_of_weights(p) && weights[2] != 1)
-        return text("takes groups of one input channel, given ", weights[2]);
+
     for (size_t i = 0; i < 3; ++i) {
         const int64_t reach = (weights[i + 3] - 1) * p.dilations[i];
         if (std::max({p.src.dims[i + 2], p.dst.dims[i + 2], p.strides[i], reach,
@@ -193,9 +192,10 @@ std::string text_of(const kernel_specification &s) {
                             numbered("staging", c.staged), "planes", c.planes,
                             "band", c.band, "volumes", c.volumes, "row_by_row",
                             c.row_by_row, "chunk", c.chunk, "shared_weights",
-                            c.shared_weights, "run", c.run, "row_taps",
-                            c.row_taps, "parts", c.parts, "rounds", c.rounds,
-                            "staged_rows", c.staged_rows, "piece", c.piece)));
+                            c.shared_weights, "multiples", c.multiples, "run",
+                            c.run, "row_taps", c.row_taps, "parts", c.parts,
+                            "rounds", c.rounds, "staged_rows", c.staged_rows,
+                            "piece", c.piece)));
 }
 
 } // namespace gradnn::gpu::sliding

@@ -97,6 +97,8 @@ struct work_cut {
     bool shared_weights;
 
     // Weights.
+    int multiples
+            = 0; ///< channels of dst of a thread; 0: all that its channels of src meet
     int run = 1; ///< threads of a channel side by side in a block
     int row_taps; ///< of the window's rows so many are a block's; 0: all
     int parts,
@@ -138,6 +140,15 @@ constexpr int vector_of_channels(
 /// Channels that so many of one group meet.
 constexpr int met_channels(const problem_specification &p, int vector) {
     return p.group > 1 ? p.multiplier : vector * p.multiplier;
+}
+
+/// Gradients of weights: channels of dst that a thread has, and threads that have all of them.
+constexpr int multiples_of(const problem_specification &p, const work_cut &c) {
+    return c.multiples ? c.multiples : p.multiplier;
+}
+constexpr int multiple_blocks(
+        const problem_specification &p, const work_cut &c) {
+    return p.multiplier / multiples_of(p, c);
 }
 
 /// Sums that are loaded from shared memory at a time, of a vector of channels: their weights
