@@ -12,6 +12,7 @@ namespace gradnn::gpu {
 
 using rule = std::string(const convolution_problem &, const compile_options &);
 
+rule sliding_yields;
 rule col2im_yields;
 rule narrow_groups_yields;
 rule pointwise_yields;

@@ -104,6 +104,30 @@ double products_of_chunks(const convolution_problem &problem) {
             * rounded_up(weights[2], narrow_groups::chunk_channels);
 }
 
+/// Products of tiles of tensor cores for a point of one group's dst, and how many a
+/// multiprocessor computes in a cycle.
+double cycles_of_tiles(
+        const convolution_problem &problem, const compile_options &options) {
+    const auto &weights = problem.weights.dims;
+    const bool of_weights = is_of_weights(problem);
+    const bool to_src = is_to_src(problem);
+    const int64_t bytes = multiplied_bytes(problem, options);
+    const int64_t window = weights[3] * weights[4] * weights[5];
+    const double tile = bytes == 8 ? 70
+            : bytes == 4           ? 127
+            : of_weights           ? 390
+                                   : 700;
+    return (of_weights ? rounded_up(weights[1], bytes == 4 ? 32 : 64)
+                                   * rounded_up(round_up(weights[2], 16 / bytes)
+                                                   * window,
+                                           64)
+                       : static_cast<double>(window)
+                                   * rounded_up(weights[to_src ? 2 : 1], 32)
+                                   * rounded_up(weights[to_src ? 1 : 2],
+                                           bytes == 2 ? 64 : 16))
+            / tile;
+}
+
 /// By the numbers of products, those of padded channels included, and how many a
 /// multiprocessor computes in a cycle: fitted to 674 gradients of one group, in which the
 /// choice takes 1.02 to 1.14 times as long as the faster kernel (H100, a39b004). Each of
@@ -113,23 +137,12 @@ bool tensor_cores_take_less(
     constexpr double cycles_of_a_part = 20e3;
     const auto &weights = problem.weights.dims;
     const bool of_weights = is_of_weights(problem);
-    const bool to_src = is_to_src(problem);
     const int64_t bytes = multiplied_bytes(problem, options);
     const int64_t window = weights[3] * weights[4] * weights[5];
     const double plain = bytes == 8 ? 20 : of_weights ? 42 : 60;
-    const double tile = bytes == 8 ? 70
-            : bytes == 4           ? 127
-            : of_weights           ? 390
-                                   : 700;
-    const double tile_products = of_weights
-            ? rounded_up(weights[1], bytes == 4 ? 32 : 64)
-                    * rounded_up(round_up(weights[2], 16 / bytes) * window, 64)
-            : static_cast<double>(window)
-                    * rounded_up(weights[to_src ? 2 : 1], 32)
-                    * rounded_up(weights[to_src ? 1 : 2], bytes == 2 ? 64 : 16);
     const double saved
             = static_cast<double>(window) * products_of_chunks(problem) / plain
-            - tile_products / tile;
+            - cycles_of_tiles(problem, options);
     const double points
             = elements_of(problem.dst) / static_cast<double>(weights[1]);
     const double parts = weights[0] == 1 ? 0 : static_cast<double>(weights[0]);
@@ -137,7 +150,70 @@ bool tensor_cores_take_less(
             > parts * cycles_of_a_part;
 }
 
+/// Cycles of 1.7 GHz of a multiprocessor for a point of dst, of a group: by gpu_sliding, whose
+/// loops are 75 to 85 % products, and by the tensor cores of the rows behind it, if they take
+/// groups at once. Of their tiles of 64 channels in groups a part is multiplied; the rates are
+/// those at which gpu_narrow_groups (60 and 42 products) took 0.8 to 1.9 times cuDNN's time on 8
+/// to 8 and 8 to 12 channels.
+struct cycles_of_groups {
+    double sliding, tiles;
+
+    cycles_of_groups(const convolution_problem &problem,
+            const compile_options &options) {
+        const auto &weights = problem.weights.dims;
+        const bool of_weights = is_of_weights(problem);
+        const double points = elements_of(problem.dst)
+                / static_cast<double>(weights[0] * weights[1]);
+        const double products = static_cast<double>(
+                weights[1] * weights[2] * weights[3] * weights[4] * weights[5]);
+        constexpr double bytes_of_a_cycle = 15;
+        const int64_t size = detail::size_of(problem.src.type);
+        const double moved = static_cast<double>(size)
+                * (elements_of(problem.src) + elements_of(problem.dst))
+                / (points * static_cast<double>(weights[0]) * bytes_of_a_cycle);
+        // Loads and products hide most of one another.
+        const auto both = [](double a, double b) {
+            return std::max(a, b) + 0.2 * std::min(a, b);
+        };
+        sliding = both(products
+                        / (size == 8                 ? 40
+                                        : of_weights ? 78
+                                                     : 85),
+                moved);
+        if (weights[0] == 1) {
+            tiles = both(cycles_of_tiles(problem, options), moved);
+            return;
+        }
+        constexpr double tile_channels = 64;
+        const auto of_group
+                = static_cast<double>(std::min(weights[1], weights[2]));
+        const double rate = (of_weights ? 670 : 560) * 2.0
+                / static_cast<double>(size); // as many bytes
+        // Planes are copied on the way there and back.
+        tiles = both(products * tile_channels / of_group / rate,
+                moved * (are_channels_last(problem) ? 1 : 3));
+    }
+};
+
 } // namespace
+
+// Depthwise, groups of one channel and some, no other kernel is as fast. Groups in strict f32 and
+// in f64 no other row takes at once.
+std::string sliding_yields(
+        const convolution_problem &problem, const compile_options &options) {
+    const auto &weights = problem.weights.dims;
+    const bool forward
+            = problem.direction == detail::convolution_direction::forward;
+    const bool narrow = multiplied_bytes(problem, options) == 2;
+    if (weights[forward ? 1 : 2] == 1
+            || (weights[0] > 1 && (!narrow || cudnn::library_version() == 0)))
+        return {};
+    if (detail::size_of(problem.src.type) == 2 && is_matrix_product(problem))
+        return "a product of matrices needs no copies on tensor cores";
+    const cycles_of_groups taken(problem, options);
+    return reason_if(taken.tiles < taken.sliding,
+            "by their number tensor cores take less time for the products");
+}
 
 // In 300 gradients of src the estimate of col2im is off by 12 %, that of the other kernels by
 // a factor of 1.6. With the margin below the choice takes 1.05 times as long as the faster

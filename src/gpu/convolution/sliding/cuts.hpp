@@ -101,6 +101,17 @@ struct tile_estimator {
     /// Of so many columns of a vector's channels, or of as many planes. Threads side by side
     /// whose channels are of one group read the same ones.
     row_read reads(int columns, int channels, double sharers = 1) const;
+    /// Vectors of channels side by side whose weights a warp loads by one wavefront, and which
+    /// leave room for some blocks.
+    int lanes_of_weights(int vector) const {
+        const int of_lane
+                = shared_weights_of(p, vector, 1) * sum_bytes_of(p.type);
+        return std::max(1,
+                std::min(128
+                                / (weights_at_once(p, vector)
+                                        * sum_bytes_of(p.type)),
+                        gpu.shared_bytes / 4 / of_lane));
+    }
     /// Threads that read the same channels.
     double sharers(int vector) const {
         return static_cast<double>(p.group) / vector;

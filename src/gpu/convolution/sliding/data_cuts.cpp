@@ -257,8 +257,8 @@ void add_passing_rows(data_estimator &e) {
             cut.vector = vector;
             cut.columns = columns;
             cut.row_by_row = true;
-            const block_shape block = e.block_of(
-                    vector, 160, 128 / (at_once * sum_bytes_of(p.type)));
+            const block_shape block
+                    = e.block_of(vector, 160, e.lanes_of_weights(vector));
             cut.lanes = block.lanes;
             cut.threads = block.threads;
             const double elements = read.met * m,

@@ -155,11 +155,9 @@ void data_estimator::add_tiles() {
         add_tile(vector, block, columns, depths, staging::none, shared_weights);
     };
     for (const int vector : channel_vectors(p.written)) {
-        // Whose weights a warp loads by one wavefront.
-        const int most_lanes
-                = 128 / (weights_at_once(p, vector) * sum_bytes_of(p.type));
         const block_shape block = block_of(vector, is_long() ? 160 : 288),
-                          narrow = block_of(vector, 288, most_lanes);
+                          narrow
+                = block_of(vector, 288, lanes_of_weights(vector));
         for (int columns = 1; columns <= std::min(width, most); ++columns) {
             if (p.column.up > 1 && columns % p.column.up && columns < width)
                 continue;

@@ -31,8 +31,11 @@ struct data_walk {
             first_column;
     int read_column, read_depth;
     // Its tile.
-    sum_type weights[p.multiplier][p.depth.taps][p.row.taps][p.column.taps]
-                    [cut.vector];
+    /// Those that stay in shared memory would still take a compiler's time, or local memory.
+    static constexpr bool keeps_weights
+            = !cut.shared_weights && !(cut.row_by_row && p.group > 1);
+    sum_type weights[keeps_weights ? p.multiplier : 1][p.depth.taps][p.row.taps]
+                    [p.column.taps][cut.vector];
     sum_type open[g.walk.open][cut.depths][cut.columns][cut.vector];
     loaded_rows<s, data_geometry, &data_geometry::read> rows;
     // What ops behind the problem read where the thread writes: copied with the rows, or
