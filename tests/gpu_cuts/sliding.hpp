@@ -25,12 +25,15 @@ inline convolution_problem random_depthwise(
     const bool nxc = random.integer(0, 1) == 0;
     const int64_t images = scale * random.integer(1, 3);
     const bool grouped = random.integer(0, 1) == 0;
+    const bool many = grouped && random.integer(0, 4) == 0;
     const int64_t group = grouped ? random.integer(1, 8) : 1;
-    const int64_t groups = grouped
-            ? random.pick(std::vector<int64_t> {1, 2, 3, 4, 8, 12})
-            : random.pick(
-                    std::vector<int64_t> {1, 2, 3, 4, 8, 10, 16, 24, 33, 40});
-    const int64_t multiplier = grouped ? random.integer(1, 8)
+    const int64_t groups = many ? random.integer(1, 2)
+            : grouped ? random.pick(std::vector<int64_t> {1, 2, 3, 4, 8, 12})
+                      : random.pick(std::vector<int64_t> {
+                              1, 2, 3, 4, 8, 10, 16, 24, 33, 40});
+    const int64_t multiplier = many
+            ? random.pick(std::vector<int64_t> {20, 24, 32, 17})
+            : grouped ? random.integer(1, 8)
             : random.integer(0, 3) == 0
             ? random.pick(std::vector<int64_t> {2, 2, 3, 4})
             : 1;

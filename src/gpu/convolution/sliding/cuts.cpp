@@ -7,8 +7,13 @@ namespace gradnn::gpu::sliding {
 
 block_shape tile_estimator::block_of(
         int vector, int most_threads, int most_lanes) const {
+    return block_of_lanes(
+            p.channels / vector, vector * bytes, most_threads, most_lanes);
+}
+
+block_shape tile_estimator::block_of_lanes(
+        int vectors, int vector_bytes, int most_threads, int most_lanes) const {
     if (!p.channels_last) return {1, 128};
-    const int vectors = p.channels / vector, vector_bytes = vector * bytes;
     block_shape best {1, 128};
     double best_score = -1e9;
     for (int lanes = 1; lanes <= std::min(vectors, most_lanes); ++lanes) {
@@ -81,9 +86,9 @@ std::vector<int> tile_estimator::row_columns() const {
 }
 
 std::vector<int> tile_estimator::channel_vectors(const pitches &of) const {
-    if (!p.channels_last && p.group == 1) return {1};
+    if (!p.channels_last && !is_grouped(p)) return {1};
     std::vector<int> vectors;
-    if (p.group > 1) {
+    if (is_grouped(p)) {
         // Those of one group, in any number of parts that are loaded or stored at once.
         for (int vector = 8; vector >= 1; --vector)
             if (p.group % vector == 0) vectors.push_back(vector);

@@ -82,6 +82,9 @@ struct tile_estimator {
     /// NXC: whole pixels or whole sectors of them, and few idle threads.
     block_shape block_of(
             int vector, int most_threads = 288, int most_lanes = 256) const;
+    /// Of so many vectors of so many bytes.
+    block_shape block_of_lanes(int vectors, int vector_bytes, int most_threads,
+            int most_lanes) const;
     /// Blocks of so many threads and registers of each that a multiprocessor has registers for.
     int blocks_of(int threads, int registers) const {
         return gpu.registers / (threads * ceil_div(registers, 8) * 8);

@@ -76,6 +76,8 @@ template <const kernel_specification &s>
 __device__ __noinline__ void data_walk<s>::write_again(const type *read,
         const type *weights, type *at, int image, int first_channel,
         int first_depth, int row, int first_column, fused_places others) {
+    constexpr int at_once = multiples_at_once(p);
+    constexpr int of_row = p.multiplier / at_once * p.column.taps;
 #pragma unroll 1
     for (int e = 0; e < cut.depths * cut.columns * cut.vector; ++e) {
         const int channel = first_channel + e % cut.vector;
@@ -86,10 +88,11 @@ __device__ __noinline__ void data_walk<s>::write_again(const type *read,
         if (column >= p.column.written || depth >= p.depth.written) continue;
         sum_type total = 0;
 #pragma unroll 1
-        for (int t = 0; t < p.depth.taps * p.row.taps * p.column.taps; ++t) {
+        for (int t = 0; t < p.depth.taps * p.row.taps * of_row; ++t) {
             // In the order of the walk, whose rows of read ascend.
-            const int kh = p.row.taps - 1 - t / (p.depth.taps * p.column.taps);
-            const int kd = t / p.column.taps % p.depth.taps;
+            const int kh = p.row.taps - 1 - t / (p.depth.taps * of_row);
+            const int kd = t / of_row % p.depth.taps;
+            const int first = t % of_row / p.column.taps * at_once;
             const int kw = t % p.column.taps;
             int z = depth * p.depth.step + p.depth.base - kd * p.depth.dilation;
             int y = row * p.row.step + p.row.base - kh * p.row.dilation;
@@ -104,7 +107,7 @@ __device__ __noinline__ void data_walk<s>::write_again(const type *read,
             if (z >= p.depth.read || y >= p.row.read || x >= p.column.read)
                 continue;
 #pragma unroll 1
-            for (int m = 0; m < p.multiplier; ++m)
+            for (int m = first; m < first + at_once; ++m)
                 total = multiply_add(
                         widen<p.type>(read[image * p.read.image
                                 + (static_cast<long long>(channel / p.group)

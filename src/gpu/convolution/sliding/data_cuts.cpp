@@ -122,10 +122,11 @@ std::optional<choice> finished(const data_estimator &e, choice tile) {
     work_cut &cut = tile.specification.cut;
     // What a strip begins with, in steps: of many products it is a part of one.
     const double products = static_cast<double>(cut.depths) * cut.columns
-            * cut.vector * p.multiplier * e.taps / p.column.up;
-    double beside = p.group > 1 ? std::min(2.5, 0.3 + 400 / products)
-                                : 1.5 + e.taps / 24.0;
-    if (cut.shared_weights || (p.group > 1 && cut.row_by_row)) {
+            * cut.vector * p.multiplier * e.taps / p.column.up
+            / (cut.row_by_row ? p.row.up * p.depth.up : 1);
+    double beside = is_grouped(p) ? std::min(2.5, 0.3 + 400 / products)
+                                  : 1.5 + e.taps / 24.0;
+    if (cut.shared_weights || (is_grouped(p) && cut.row_by_row)) {
         // A block's weights.
         constexpr double of_a_weight = 15; // instructions
         beside += of_a_weight * p.multiplier * e.taps * cut.vector * cut.lanes
@@ -157,7 +158,7 @@ std::optional<choice> finished(const data_estimator &e, choice tile) {
     }
     const data_geometry g = data_geometry::of(tile.specification);
     if (!g.fits || g.shared_bytes > e.gpu.block_shared_bytes) return {};
-    if (p.group > 1) {
+    if (is_grouped(p)) {
         cut.blocks = std::clamp(
                 e.gpu.shared_bytes / (g.shared_bytes + 1024), 1, cut.blocks);
         const double steps = static_cast<double>(cut.strip) / up;
@@ -243,14 +244,14 @@ void add_long_rows(data_estimator &e) {
 /// the first cache again.
 void add_passing_rows(data_estimator &e) {
     const problem_specification &p = e.p;
-    if (p.row.taps * p.depth.taps == 1 || p.row.taps > most_taps
-            || p.depth.taps > most_taps)
+    const int m = multiples_at_once(p);
+    if ((p.row.taps * p.depth.taps == 1 && m == p.multiplier)
+            || p.row.taps > most_taps || p.depth.taps > most_taps)
         return;
     for (const int vector : e.channel_vectors(p.written))
         for (int columns = 1; columns <= std::min(e.width, 16); ++columns) {
             if (p.column.up > 1 && columns % p.column.up && columns < e.width)
                 continue;
-            const int m = p.multiplier;
             const row_read read = e.reads(columns, m, e.sharers(vector));
             const int at_once = weights_at_once(p, vector);
             work_cut cut {};
@@ -269,9 +270,12 @@ void add_passing_rows(data_estimator &e) {
                          products = static_cast<double>(columns) * vector * m
                     * p.column.taps / p.column.up,
                          results = columns * vector;
-            // Those of the rows and depths that a result meets.
+            // Those of the rows and depths that a result meets, and of its multiples.
             const double times = static_cast<double>(p.row.taps) * p.depth.taps
-                    / (p.row.up * (p.depth.taps > 1 ? p.depth.up : 1));
+                    / (p.row.up * (p.depth.taps > 1 ? p.depth.up : 1))
+                    * (p.multiplier / m);
+            const int stored = vector_along(
+                    e.bytes, p.alignment, p.column.written, p.written, columns);
             constexpr double most_products = 4000;
             // What is loaded is multiplied at once.
             const double registers
@@ -291,7 +295,11 @@ void add_passing_rows(data_estimator &e) {
                                                     std::min(cut.lanes, 32)
                                                             * at_once * e.wide
                                                             / 32.0))
-                    + results * e.bytes * 32 / 64.0;
+                    + results * e.bytes * 32 / 64.0
+                    + (p.channels_last ? 0 : results / stored * 24);
+            if (shared_weights_of(p, vector, cut.lanes) * sum_bytes_of(p.type)
+                    > e.gpu.block_shared_bytes)
+                continue;
             const double shared = 1024.0
                     + shared_weights_of(p, vector, cut.lanes)
                             * sum_bytes_of(p.type);
@@ -305,7 +313,9 @@ void add_passing_rows(data_estimator &e) {
             const double waiting = 1.15 + std::max(0.0, 16 - warps) * 0.05;
             const double inside = results * e.used(columns);
             const double floor = 9.7 * e.bytes
-                    * (1 + static_cast<double>(m) / p.group * e.read_share());
+                    * (1
+                            + static_cast<double>(p.multiplier) / p.group
+                                    * e.read_share());
             e.tiles.push_back(
                     {beside_memory(waiting
                                      * overlapped(instructions / inside,
@@ -373,8 +383,8 @@ std::vector<choice> data_choices(
     data_estimator e {{p, gpu}};
     e.add_tiles();
     add_long_rows(e);
-    if (p.group > 1) add_passing_rows(e);
-    const size_t most_tried = p.group > 1 ? 300 : 40;
+    if (is_grouped(p)) add_passing_rows(e);
+    const size_t most_tried = is_grouped(p) ? 300 : 40;
     std::vector<choice> done;
     for (const choice &each : e.tiles) {
         if (done.size() >= most_tried
@@ -383,7 +393,7 @@ std::vector<choice> data_choices(
         if (const auto finished_tile = finished(e, each))
             done.push_back(*finished_tile);
     }
-    if (done.empty()) return row_by_row_choices(e);
+    if (done.empty() && !is_grouped(p)) return row_by_row_choices(e);
     std::ranges::stable_sort(done, {}, &choice::cost);
     std::vector<choice> chosen;
     for (const choice &each : done)

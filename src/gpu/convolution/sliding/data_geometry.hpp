@@ -79,7 +79,10 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
         from.depth = from.row * p.row.read;
         from.channel = from.depth * p.depth.read;
     }
-    g.read = row_table::of(p, from, met_channels(p, c.vector), p.column.read,
+    g.read = row_table::of(p, from,
+            c.row_by_row && is_grouped(p) ? multiples_at_once(p)
+                                          : met_channels(p, c.vector),
+            p.column.read,
             g.tiles > g.column_step
                     ? c.columns * g.column_step * p.column.step / p.column.up
                     : 0);

@@ -76,7 +76,7 @@ __device__ __forceinline__ void data_walk<s>::add_row(const sum_type *by) {
         if (columns.used[x / columns.vector])
             values[x][m] = rows.element_of(0, 0, 0, x, m);
     });
-    for_each<p.column.taps, p.multiplier>([&](int kw, int m) {
+    for_each<p.column.taps, channels>([&](int kw, int m) {
         const auto weights_of = weights_at(by, m, kw);
         for_each<cut.columns, cut.vector>([&](int j, int v) {
             const int x = columns.met[kw][j];
@@ -116,11 +116,16 @@ __device__ void data_walk<s>::pass_by(const sum_type *of_channel) {
                     add_taps(at, by);
                     continue;
                 }
-                rows.load(0, at, [](int) { return true; });
-                if constexpr (p.group > 1) {
-                    add_row(by);
+                if constexpr (is_grouped(p)) {
+#pragma unroll 1
+                    for (int m = 0; m < p.multiplier; m += channels) {
+                        rows.load(0, at + m * g.read.from.channel,
+                                [](int) { return true; });
+                        add_row(by + place_of_weight(m, 0, 0, 0));
+                    }
                     continue;
                 }
+                rows.load(0, at, [](int) { return true; });
                 for_each<p.column.taps, p.multiplier>([&](int kw, int m) {
                     const sum_type weight = by[(m * taps + kw) * cut.lanes];
                     for_each<cut.columns>([&](int j) {

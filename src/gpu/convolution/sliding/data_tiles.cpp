@@ -25,7 +25,7 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
         int depths, staging staged, bool shared_weights) {
     const bool nxc = p.channels_last;
     const int m = p.multiplier, met = met_channels(p, vector);
-    const double sharing = p.group > 1 ? sharers(vector) : 1;
+    const double sharing = is_grouped(p) ? sharers(vector) : 1;
     row_read read = reads(columns, met, sharing);
     const double depth_slots = std::max(1.0,
             static_cast<double>(p.depth.taps + (depths - 1) * p.depth.step)
@@ -46,7 +46,7 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
             * taps / (p.column.up * (p.depth.taps > 1 ? p.depth.up : 1));
     // As many instructions as are read in time, and half as many as the largest.
     constexpr double most_products = 4000, read_in_time = 2000;
-    if (p.group > 1 && products * wide > most_products) return;
+    if (is_grouped(p) && products * wide > most_products) return;
     const double weights = shared_weights
             ? shared_weights_of(p, vector, block.lanes) * sum_bytes_of(p.type)
             : 0.0;
@@ -54,13 +54,13 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
     of.shared_bytes += weights;
     of.raw = read_elements * bytes / 4
             + others / stored * std::max(1.0, stored * bytes / 4.0);
-    of.registers
-            = registers_of(static_cast<double>(walk.open) * depths * columns
-                              * vector,
-                      shared_weights ? 12 : taps * m * vector,
-                      phases * read.met * met * (p.group > 1 ? depth_slots : 1))
+    of.registers = registers_of(static_cast<double>(walk.open) * depths
+                                   * columns * vector,
+                           shared_weights ? 12 : taps * m * vector,
+                           phases * read.met * met
+                                   * (is_grouped(p) ? depth_slots : 1))
             + (p.depth.taps > 1 ? 4 : 0) + (is_long() ? 10 : 0)
-            + (p.group > 1 ? 8 : 0);
+            + (is_grouped(p) ? 8 : 0);
     of.loads = phases * depth_slots * read.pieces
                     * (nxc ? read.met : read.met / read.loaded)
             + asked / stored;
@@ -109,8 +109,8 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
             (others > 0 ? std::min(read.loaded, stored) : read.loaded) * bytes,
             is_long(), is_long() ? 320 / products : 400 / of.instructions);
     // Copies of 16 bytes pass the first cache by, in which others of a group find them.
-    of.may_copy &= !all && sharing <= 1 && !(in_shared && p.group > 1);
-    if (p.group > 1)
+    of.may_copy &= !all && sharing <= 1 && !(in_shared && is_grouped(p));
+    if (is_grouped(p))
         of.instructions
                 *= 1 + 0.1 * std::max(0.0, of.instructions / read_in_time - 1);
     const int ahead = of.best();
@@ -139,6 +139,7 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
 }
 
 void data_estimator::add_tiles() {
+    if (multiples_at_once(p) < p.multiplier) return; // these pass by
     const bool staging_pays = !p.channels_last && written_is_dense();
     const bool all_may_be_staged
             = read_is_dense() && p.bulk_copies && p.alignment == 16;
@@ -169,7 +170,7 @@ void data_estimator::add_tiles() {
                 if (depths < p.depth.written && depths % p.depth.up) continue;
                 if (depths == 3 && p.depth.up != 3) continue;
                 add(vector, block, columns, depths, false);
-                if (p.group > 1) add(vector, narrow, columns, depths, true);
+                if (is_grouped(p)) add(vector, narrow, columns, depths, true);
             }
         }
     }

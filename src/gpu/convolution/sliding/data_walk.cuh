@@ -16,7 +16,9 @@ struct data_walk {
     static constexpr bool grouped = g.read.grouped;
     using type = stored_of<p.type>;
     using sum_type = sum_of<p.type>;
-    static constexpr int channels = met_channels(p, cut.vector);
+    static constexpr int channels = cut.row_by_row && is_grouped(p)
+            ? multiples_at_once(p)
+            : met_channels(p, cut.vector);
     static constexpr int taps = p.depth.taps * p.row.taps * p.column.taps;
     static constexpr element type_of_sums
             = p.type == element::f64 ? element::f64 : element::f32;
@@ -33,7 +35,7 @@ struct data_walk {
     // Its tile.
     /// Those that stay in shared memory would still take a compiler's time, or local memory.
     static constexpr bool keeps_weights
-            = !cut.shared_weights && !(cut.row_by_row && p.group > 1);
+            = !cut.shared_weights && !(cut.row_by_row && is_grouped(p));
     sum_type weights[keeps_weights ? p.multiplier : 1][p.depth.taps][p.row.taps]
                     [p.column.taps][cut.vector];
     sum_type open[g.walk.open][cut.depths][cut.columns][cut.vector];
@@ -190,7 +192,7 @@ struct data_walk {
                 [&](int kw, int j, int v, int m) {
                     const int x = g.read.columns.met[kw][j];
                     if (x < 0) return;
-                    const int e = p.group == 1 ? v * p.multiplier + m : m;
+                    const int e = !is_grouped(p) ? v * p.multiplier + m : m;
                     open[a][o][j][v] = multiply_add(values[x][e],
                             weights[m][kd][kh][kw][v], open[a][o][j][v]);
                 });

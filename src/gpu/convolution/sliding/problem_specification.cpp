@@ -45,11 +45,11 @@ axis axis_of(const convolution_problem &p, size_t i) {
 std::string refusal_of(const convolution_problem &p) {
     const auto &weights = p.weights.dims;
     const bool forward = p.direction == convolution_direction::forward;
-    constexpr int64_t most_channels = 16;
-    if (std::max(weights[1], weights[2]) > most_channels)
-        return text("takes groups of up to ", most_channels,
-                " channels of src and dst each, given ", weights[2], " and ",
-                weights[1]);
+    constexpr int64_t most_weights = 1024;
+    if (weights[1] * weights[2] > most_weights)
+        return text("takes groups of up to ", most_weights,
+                " pairs of a channel of src and one of dst, given ", weights[2],
+                " and ", weights[1]);
 
     for (size_t i = 0; i < 3; ++i) {
         const int64_t reach = (weights[i + 3] - 1) * p.dilations[i];

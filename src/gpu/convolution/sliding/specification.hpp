@@ -137,9 +137,23 @@ constexpr int vector_of_channels(
             bytes, alignment, count, of.column, of.row, of.depth, of.image);
 }
 
+/// Of one channel that meets more, vectors do not reach over groups either.
+constexpr int most_multiples = 16;
+constexpr bool is_grouped(const problem_specification &p) {
+    return p.group > 1 || p.multiplier > most_multiples;
+}
+/// Data: multiples whose products a row of taps has together, which follow from the problem, as
+/// the order of a sum does.
+constexpr int multiples_at_once(const problem_specification &p) {
+    int at_once = least(p.multiplier, most_multiples);
+    while (p.multiplier % at_once)
+        --at_once;
+    return at_once;
+}
+
 /// Channels that so many of one group meet.
 constexpr int met_channels(const problem_specification &p, int vector) {
-    return p.group > 1 ? p.multiplier : vector * p.multiplier;
+    return is_grouped(p) ? p.multiplier : vector * p.multiplier;
 }
 
 /// Gradients of weights: channels of dst that a thread has, and threads that have all of them.

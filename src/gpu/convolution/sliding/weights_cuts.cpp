@@ -31,7 +31,7 @@ struct estimator : tile_estimator {
 
 void estimator::add_tile(
         int vector, int multiples, const block_shape &block, int columns) {
-    const bool nxc = p.channels_last, grouped = p.group > 1;
+    const bool nxc = p.channels_last, grouped = is_grouped(p);
     const int m = multiples;
     // Threads that read the same of src, and of dst.
     const double of_src = static_cast<double>(p.multiplier) / m,
@@ -122,11 +122,17 @@ void estimator::add_tile(
 
 void estimator::add_tiles() {
     for (const int vector : channel_vectors(p.read)) {
-        const block_shape block = block_of(vector, is_long() ? 160 : 288);
+        const int most_threads = is_long() ? 160 : 288;
         for (int multiples = p.multiplier; multiples >= 1; --multiples) {
             if (p.multiplier % multiples
-                    || (multiples < p.multiplier && p.group == 1))
+                    || (multiples < p.multiplier && !is_grouped(p)))
                 continue;
+            const int shares = p.multiplier / multiples;
+            const block_shape block = shares == 1 || !is_grouped(p)
+                    ? block_of(vector, most_threads)
+                    : block_of_lanes(p.channels / vector * shares,
+                            std::min(vector, multiples) * bytes, most_threads,
+                            256);
             for (int columns = 1; columns <= std::min(width, 16); ++columns)
                 add_tile(vector, multiples, block, columns);
         }
@@ -174,7 +180,7 @@ std::optional<choice> finished(const estimator &e, choice tile) {
     best.parts = weights_geometry::of({p, best}).groups;
     // A block's sums, in steps.
     const double of_sums
-            = p.group > 1 ? 4 + 6.0 / cut.columns : 4 + e.taps / 6.0;
+            = is_grouped(p) ? 4 + 6.0 / cut.columns : 4 + e.taps / 6.0;
     double least_cost = HUGE_VAL;
     for (int strips = 1; strips <= std::max(1, steps / 3); ++strips) {
         cut.strip = std::max(1, ceil_div(steps, strips));
@@ -209,7 +215,7 @@ std::optional<choice> finished(const estimator &e, choice tile) {
     const weights_geometry g = weights_geometry::of(tile.specification);
     if (!g.fits || g.shared_bytes > e.gpu.block_shared_bytes - sums_bytes)
         return {};
-    if (p.group > 1) {
+    if (is_grouped(p)) {
         const double of_thread
                 = best.rounds * (best.strip + (g.kept - 1) * 0.4 + 2) + of_sums;
         tile.cost *= filling(e.gpu, best, g.grid) * of_thread * g.grid
@@ -233,7 +239,7 @@ std::vector<choice> tiles_of_rows(const estimator &e) {
                 : ceil_div(p.row.taps, ceil_div(p.row.taps, most_rows));
         for (int multiples = p.multiplier; multiples >= 1; --multiples) {
             if (p.multiplier % multiples
-                    || (multiples < p.multiplier && p.group == 1))
+                    || (multiples < p.multiplier && !is_grouped(p)))
                 continue;
             const int registers
                     = (columns * multiples * row_taps + met) * e.wide
@@ -243,14 +249,14 @@ std::vector<choice> tiles_of_rows(const estimator &e) {
             work_cut cut {};
             cut.columns = columns;
             cut.row_taps = row_taps;
-            if (p.group > 1) cut.multiples = multiples;
+            if (is_grouped(p)) cut.multiples = multiples;
             if (row_taps > 1) cut.unroll = 4;
             cut.unchecked = row_taps > 1;
             const block_shape block = e.block_of(cut.vector);
             cut.lanes = block.lanes;
             cut.threads = block.threads;
             cut.blocks = std::clamp(e.blocks_of(cut.threads, registers), 1, 8);
-            const int of_dst = columns * (p.group > 1 ? multiples : 1);
+            const int of_dst = columns * (is_grouped(p) ? multiples : 1);
             tiles.push_back(
                     {static_cast<double>(met + of_dst) / of_dst, {p, cut}});
         }
@@ -327,7 +333,7 @@ std::vector<choice> weights_choices(
     const auto staged = staged_rows_choice(e);
     if (staged && (e.tiles.empty() || staged->cost < e.tiles[0].cost))
         chosen.push_back(*staged);
-    if (p.group > 1) {
+    if (is_grouped(p)) {
         // What a tile costs follows from how tiles fill the device, too.
         constexpr size_t most_tried = 60;
         std::vector<choice> done;
@@ -343,7 +349,7 @@ std::vector<choice> weights_choices(
     for (const choice &each : e.tiles) {
         if (chosen.size() >= 4 || each.cost > 1.9 * e.tiles[0].cost) break;
         if (!is_unlike(chosen, each.specification.cut)) continue;
-        if (p.group > 1)
+        if (is_grouped(p))
             chosen.push_back(each);
         else if (const auto tile = finished(e, each))
             chosen.push_back(*tile);

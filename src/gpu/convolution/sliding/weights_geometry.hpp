@@ -49,8 +49,8 @@ constexpr weights_geometry weights_geometry::of(const kernel_specification &s) {
             p, p.read, c.vector, p.column.read, tile_step * p.column.step);
     const int multiples = multiples_of(p, c);
     g.dst = row_table::of(p, p.written,
-            p.group > 1 ? multiples : c.vector * p.multiplier, p.column.written,
-            tile_step);
+            is_grouped(p) ? multiples : c.vector * p.multiplier,
+            p.column.written, tile_step);
     g.src.phases = stride;
     g.src.depths.count = p.depth.taps;
     if (stride > most_phases || g.row_taps > most_taps

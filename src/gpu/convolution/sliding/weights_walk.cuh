@@ -18,7 +18,7 @@ struct weights_walk {
     static constexpr int multiples = multiples_of(p, cut),
                          multiple_blocks = sliding::multiple_blocks(p, cut);
     /// Depthwise each channel of a vector has channels of dst of its own.
-    static constexpr int own = p.group > 1 ? 1 : cut.vector;
+    static constexpr int own = is_grouped(p) ? 1 : cut.vector;
     /// Rows from a step to the next one.
     static constexpr int src_step = g.src_step, dst_step = g.classes;
 
