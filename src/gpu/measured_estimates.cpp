@@ -150,69 +150,92 @@ bool tensor_cores_take_less(
             > parts * cycles_of_a_part;
 }
 
-/// Cycles of 1.7 GHz of a multiprocessor for a point of dst, of a group: by gpu_sliding, whose
-/// loops are 75 to 85 % products, and by the tensor cores of the rows behind it, if they take
-/// groups at once. Of their tiles of 64 channels in groups a part is multiplied; the rates are
-/// those at which gpu_narrow_groups (60 and 42 products) took 0.8 to 1.9 times cuDNN's time on 8
-/// to 8 and 8 to 12 channels.
-struct cycles_of_groups {
-    double sliding, tiles;
+/// Plain products of gpu_sliding in a cycle of a multiprocessor, which has 128, or 64 of f64: by
+/// the instructions of its loops, of which 75 to 85 % are products, 80 to 90. What is not
+/// measured is taken to be less.
+double plain_rate(const convolution_problem &problem) {
+    return detail::size_of(problem.src.type) == 8 ? 32
+            : is_of_weights(problem)              ? 60
+                                                  : 70;
+}
 
-    cycles_of_groups(const convolution_problem &problem,
-            const compile_options &options) {
-        const auto &weights = problem.weights.dims;
-        const bool of_weights = is_of_weights(problem);
-        const double points = elements_of(problem.dst)
-                / static_cast<double>(weights[0] * weights[1]);
-        const double products = static_cast<double>(
-                weights[1] * weights[2] * weights[3] * weights[4] * weights[5]);
-        constexpr double bytes_of_a_cycle = 15;
-        const int64_t size = detail::size_of(problem.src.type);
-        const double moved = static_cast<double>(size)
-                * (elements_of(problem.src) + elements_of(problem.dst))
-                / (points * static_cast<double>(weights[0]) * bytes_of_a_cycle);
-        // Loads and products hide most of one another.
-        const auto both = [](double a, double b) {
-            return std::max(a, b) + 0.2 * std::min(a, b);
-        };
-        sliding = both(products
-                        / (size == 8                 ? 40
-                                        : of_weights ? 78
-                                                     : 85),
-                moved);
-        if (weights[0] == 1) {
-            tiles = both(cycles_of_tiles(problem, options), moved);
-            return;
-        }
-        constexpr double tile_channels = 64;
-        const auto of_group
-                = static_cast<double>(std::min(weights[1], weights[2]));
-        const double rate = (of_weights ? 670 : 560) * 2.0
-                / static_cast<double>(size); // as many bytes
-        // Planes are copied on the way there and back.
-        tiles = both(products * tile_channels / of_group / rate,
-                moved * (are_channels_last(problem) ? 1 : 3));
+/// Cycles of 1.7 GHz that a multiprocessor has for a point of dst, of a group.
+struct cycles_of_a_point {
+    static constexpr double bytes_of_a_cycle = 15;
+    const convolution_problem &problem;
+    const std::array<int64_t, 6> &weights = problem.weights.dims;
+    double points = elements_of(problem.dst)
+            / static_cast<double>(weights[0] * weights[1]);
+    double products = static_cast<double>(
+            weights[1] * weights[2] * weights[3] * weights[4] * weights[5]);
+    double moved = static_cast<double>(detail::size_of(problem.src.type))
+            * (elements_of(problem.src) + elements_of(problem.dst))
+            / (points * static_cast<double>(weights[0]) * bytes_of_a_cycle);
+
+    /// Products, and what is moved, hide most of one another.
+    double with_moved(double cycles) const {
+        return std::max(cycles, moved) + 0.2 * std::min(cycles, moved);
+    }
+    double of_sliding() const {
+        return with_moved(products / plain_rate(problem));
+    }
+    /// Groups at once, by cuDNN in 16 bits or relaxed f32, as tiles of 64 channels, of which those
+    /// of a group are multiplied. The rates are such that a kernel of 60 products of data in a
+    /// cycle took 0.82 of cuDNN's time on 8 to 8 channels and 1.4 to 1.9 of it on 8 to 12, and one
+    /// of 42 products of weights twice its time in NXC and 0.82 in NCX (H100, a39b004; H200,
+    /// 408e674).
+    double of_tiles_of_groups() const {
+        const double rate = (is_of_weights(problem) ? 670.0 : 480.0) * 2
+                / static_cast<double>(detail::size_of(problem.src.type));
+        constexpr double tile = 64, copies = 4;
+        const auto group
+                = static_cast<double>(std::max(weights[1], weights[2]));
+        return with_moved(products * std::max(tile / group, 1.0) / rate)
+                + (are_channels_last(problem) ? 0 : copies * moved);
+    }
+    /// One group after the other, each with launches and copies.
+    double of_parts(const compile_options &options) const {
+        constexpr double cycles_of_a_part = 20e3;
+        return with_moved(cycles_of_tiles(problem, options))
+                + (weights[0] > 1 ? cycles_of_a_part
+                                        * multiprocessors_of(options) / points
+                                  : 0.0);
     }
 };
 
 } // namespace
 
-// Depthwise, groups of one channel and some, no other kernel is as fast. Groups in strict f32 and
-// in f64 no other row takes at once.
+// By the numbers of products and bytes. No other kernel is as fast where groups have one channel
+// and some.
 std::string sliding_yields(
         const convolution_problem &problem, const compile_options &options) {
     const auto &weights = problem.weights.dims;
     const bool forward
             = problem.direction == detail::convolution_direction::forward;
+    constexpr int64_t some = 16;
+    const bool grouped = weights[0] > 1;
     const bool narrow = multiplied_bytes(problem, options) == 2;
-    if (weights[forward ? 1 : 2] == 1
-            || (weights[0] > 1 && (!narrow || cudnn::library_version() == 0)))
+    if ((weights[forward ? 1 : 2] == 1 && weights[forward ? 2 : 1] <= some)
+            || (grouped && narrow && cudnn::library_version() == 0))
         return {};
-    if (detail::size_of(problem.src.type) == 2 && is_matrix_product(problem))
-        return "a product of matrices needs no copies on tensor cores";
-    const cycles_of_groups taken(problem, options);
-    return reason_if(taken.tiles < taken.sliding,
-            "by their number tensor cores take less time for the products");
+    if (is_for_few_channels(problem) && is_to_src(problem) && !grouped)
+        return "gpu_few_channels was fast in such rows";
+    const cycles_of_a_point cycles {problem};
+    const double sliding = cycles.of_sliding();
+    // Where both take as long what was measured stays.
+    constexpr double margin = 0.9;
+    const double tiles = grouped && narrow ? cycles.of_tiles_of_groups()
+                                           : cycles.of_parts(options);
+    if (sliding > margin * tiles)
+        return "by their number tensor cores take less time for the products";
+    std::string refusal;
+    const auto sums = is_to_src(problem) && !grouped
+            ? col2im::cut_of(problem, options, refusal)
+            : std::nullopt;
+    return reason_if(sums
+                    && sums->cycles < margin * sliding * cycles.points
+                                    / multiprocessors_of(options),
+            "a product and sums of it take less time");
 }
 
 // In 300 gradients of src the estimate of col2im is off by 12 %, that of the other kernels by
