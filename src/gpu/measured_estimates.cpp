@@ -218,8 +218,11 @@ std::string sliding_yields(
     if ((weights[forward ? 1 : 2] == 1 && weights[forward ? 2 : 1] <= some)
             || (grouped && narrow && cudnn::library_version() == 0))
         return {};
-    if (is_for_few_channels(problem) && is_to_src(problem) && !grouped)
-        return "gpu_few_channels was fast in such rows";
+    // Of gpu_few_channels, which is made for them.
+    if (problem.src.type == detail::data_type::f32 && is_to_src(problem)
+            && !grouped && weights[2] <= 4 && weights[1] > some
+            && problem.src.dims[2] == 1 && problem.src.dims[3] == 1)
+        return "rows of few channels have a kernel of their own";
     const cycles_of_a_point cycles {problem};
     const double sliding = cycles.of_sliding();
     // Where both take as long what was measured stays.
