@@ -173,6 +173,16 @@ struct data_estimator : tile_estimator {
             staging staged, bool shared_weights = false);
 };
 
+// In row_cuts.cpp.
+
+/// Long windows of one row in planes of NCX.
+void add_long_rows(data_estimator &);
+/// Groups: rows of taps pass by, whose products are so many that rows that are read come from
+/// the first cache again.
+void add_passing_rows(data_estimator &);
+/// Windows that leave no room in registers for all taps.
+std::vector<choice> row_by_row_choices(const data_estimator &);
+
 /// What instructions and wavefronts of shared memory take, which hide most of one another.
 inline double overlapped(double by_issue, double by_shared) {
     return std::max(by_issue, by_shared) + 0.2 * std::min(by_issue, by_shared);

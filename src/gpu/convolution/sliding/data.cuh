@@ -30,6 +30,49 @@ __device__ __forceinline__ typename data_walk<s>::sum_type data_walk<
             + kw * p.weights.column));
 }
 
+/// In shared memory, of so many lanes.
+template <const kernel_specification &s>
+__device__ __forceinline__ int data_walk<s>::place_of_weight(
+        int m, int tap, int piece, int lane) {
+    return (((m * taps + tap) * weights_pieces(p, cut.vector) + piece)
+                           * lanes_of_weights
+                   + lane)
+            * weights_at_once(p, cut.vector);
+}
+template <const kernel_specification &s>
+__device__ __forceinline__ typename data_walk<s>::vector_of_weights data_walk<
+        s>::weights_at(const sum_type *of_lane, int m, int tap) {
+    vector_of_weights loaded;
+    for_each<weights_pieces(p, cut.vector)>([&](int piece) {
+        load_into(loaded.all[piece],
+                of_lane + place_of_weight(m, tap, piece, 0), true);
+    });
+    return loaded;
+}
+
+/// The products of rows of each phase, with each weight from shared memory for all results that
+/// it meets. A sum has its terms in the same order as from registers.
+template <const kernel_specification &s>
+template <typename Values>
+__device__ __forceinline__ void data_walk<s>::multiply_shared(
+        const Values &values) {
+    keep_loads_here();
+    for_each<g.walk.phases, p.row.taps, p.depth.taps, p.column.taps,
+            p.multiplier>([&](int f, int kh, int kd, int kw, int m) {
+        const int a = g.sum_of[f][kh];
+        if (a < 0) return;
+        const auto by = weights_at(
+                shared_weights, m, (kd * p.row.taps + kh) * p.column.taps + kw);
+        for_each<cut.depths, cut.columns, cut.vector>([&](int o, int j, int v) {
+            const int z = g.read.depths.met[kd][o];
+            const int x = g.read.columns.met[kw][j];
+            if (z >= 0 && x >= 0)
+                open[a][o][j][v] = multiply_add(
+                        values[f][z][x][m], by[v], open[a][o][j][v]);
+        });
+    });
+}
+
 /// By all threads of a block, weights of so many channels, whose numbers channel_of says, to
 /// shared memory: channel by channel, or side by side for threads that take them from there at
 /// each row or tap.

@@ -197,27 +197,8 @@ struct data_walk {
                             weights[m][kd][kh][kw][v], open[a][o][j][v]);
                 });
     }
-    /// The same, with each weight from shared memory for all results that it meets. A sum has
-    /// its terms in the same order.
     template <typename Values>
-    __device__ __forceinline__ void multiply_shared(const Values &values) {
-        keep_loads_here();
-        for_each<g.walk.phases, p.row.taps, p.depth.taps, p.column.taps,
-                p.multiplier>([&](int f, int kh, int kd, int kw, int m) {
-            const int a = g.sum_of[f][kh];
-            if (a < 0) return;
-            const auto by = weights_at(shared_weights, m,
-                    (kd * p.row.taps + kh) * p.column.taps + kw);
-            for_each<cut.depths, cut.columns, cut.vector>(
-                    [&](int o, int j, int v) {
-                        const int z = g.read.depths.met[kd][o];
-                        const int x = g.read.columns.met[kw][j];
-                        if (z >= 0 && x >= 0)
-                            open[a][o][j][v] = multiply_add(values[f][z][x][m],
-                                    by[v], open[a][o][j][v]);
-                    });
-        });
-    }
+    __device__ void multiply_shared(const Values &values); // in data.cuh
     /// A thread's weights of a multiple and a tap, from shared memory.
     struct vector_of_weights {
         static constexpr int at_once = weights_at_once(p, cut.vector);
@@ -226,23 +207,6 @@ struct data_walk {
             return all[v / at_once][v % at_once];
         }
     };
-    /// In shared memory, of so many lanes.
-    __device__ __forceinline__ static int place_of_weight(
-            int m, int tap, int piece, int lane) {
-        return (((m * taps + tap) * weights_pieces(p, cut.vector) + piece)
-                               * lanes_of_weights
-                       + lane)
-                * weights_at_once(p, cut.vector);
-    }
-    __device__ __forceinline__ static vector_of_weights weights_at(
-            const sum_type *of_lane, int m, int tap) {
-        vector_of_weights loaded;
-        for_each<weights_pieces(p, cut.vector)>([&](int piece) {
-            load_into(loaded.all[piece],
-                    of_lane + place_of_weight(m, tap, piece, 0), true);
-        });
-        return loaded;
-    }
     // Set by `step` around multiply, whose loads stand between conversions and products.
     bool checked_now;
     /// Whether the rows of a body without tests are looked through for NaN together.
@@ -394,6 +358,9 @@ struct data_walk {
     }
 
     // In data.cuh.
+    __device__ static int place_of_weight(int m, int tap, int piece, int lane);
+    __device__ static vector_of_weights weights_at(
+            const sum_type *of_lane, int m, int tap);
     __device__ static void write_again(const type *read, const type *weights,
             type *at, int image, int first_channel, int first_depth, int row,
             int first_column, fused_places others);
