@@ -277,7 +277,7 @@ TEST_F(gpu_choice, of_random_problems_can_be_launched) {
 }
 
 TEST_F(gpu_choice, of_bench_cases_can_be_launched) {
-    EXPECT_GE(launch_all(bench_problems()).size(), 15U)
+    EXPECT_GE(launch_all(bench_problems()).size(), 14U)
             << "the cases miss rows of the lists";
 }
 
