@@ -22,8 +22,10 @@ constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
                 "16-bit NCX, 7x7, 16 to 63 points along W, tensor cores",
                 depthwise::make},
         {"convolution.gpu_sliding",
-                "groups of one channel, compiled for the problem",
-                sliding::make},
+                "few channels, of one group or each of several, compiled for "
+                "the "
+                "problem",
+                sliding::make, sliding_yields},
         {"convolution.gpu_col2im", "dX of one group: a product, then sums",
                 col2im::make, col2im_yields},
         {"convolution.gpu_few_channels",
@@ -31,9 +33,6 @@ constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
                 few_channels::make},
         {"convolution.gpu_pointwise", "16-bit 1x1, few channels, no copies",
                 pointwise::make, pointwise_yields},
-        {"convolution.gpu_narrow_groups",
-                "few channels, of one group or each of several",
-                narrow_groups::make, narrow_groups_yields},
         {"convolution.gpu_tf32x3", "strict f32 on tensor cores (CUTLASS)",
                 implicit_gemm::make_tf32x3},
         {"convolution.gpu_f64", "f64 on tensor cores (CUTLASS)",

@@ -53,9 +53,6 @@ convolution_maker make_f64;
 convolution_maker make_tf32x3;
 convolution_maker make_wide_weights;
 } // namespace implicit_gemm
-namespace narrow_groups {
-convolution_maker make;
-}
 namespace pointwise {
 convolution_maker make;
 }

@@ -12,8 +12,8 @@ namespace gradnn::gpu {
 
 using rule = std::string(const convolution_problem &, const compile_options &);
 
+rule sliding_yields;
 rule col2im_yields;
-rule narrow_groups_yields;
 rule pointwise_yields;
 rule f64_yields;
 rule wide_weights_yields;

@@ -1,10 +1,11 @@
 // When a kernel is left to others by estimates of cycles, its own and what the others take,
 // and by what was measured beside cuDNN, which cannot be estimated: a gradient of src that is
 // a product and a sum of its results (convolution.gpu_col2im), and groups of few channels, or
-// a group of few, which tensor cores may do faster (convolution.gpu_narrow_groups).
+// a group of few, which tensor cores may do faster (convolution.gpu_sliding).
 #include "gpu/measured.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <optional>
 
@@ -12,7 +13,6 @@
 #include "gpu/convolution/col2im/cut.hpp"
 #include "gpu/convolution/cudnn/library.hpp"
 #include "gpu/convolution/facts.hpp"
-#include "gpu/convolution/narrow_groups/shape.hpp"
 #include "gpu/device/rounding.hpp"
 
 namespace gradnn::gpu {
@@ -45,14 +45,16 @@ double meetings_of(const convolution_problem &problem, bool even) {
 double cycles_without_col2im(const convolution_problem &problem,
         const compile_options &options, const col2im::work_cut &cut,
         int multiprocessors) {
-    constexpr int64_t chunk = narrow_groups::chunk_channels;
     const int64_t bytes = detail::size_of(problem.src.type);
     const int64_t inputs = problem.src.dims[1];
     const int64_t outputs = problem.dst.dims[1];
     const double meetings = meetings_of(problem, bytes != 2) / multiprocessors;
     const double plain = bytes == 8 ? 20 : bytes == 4 ? 37 : 40;
-    double cycles = meetings * rounded_up(inputs, chunk)
-            * rounded_up(outputs, chunk) / plain;
+    // What gpu_sliding takes.
+    const bool few = inputs * outputs <= 1024 && terms_of_data(problem) <= 4096;
+    double cycles = few
+            ? meetings * static_cast<double>(inputs * outputs) / plain
+            : HUGE_VAL;
     const auto *const tiles
             = implicit_gemm::products_of(problem.src.type, options.fpmath);
     std::string refusal;
@@ -98,46 +100,120 @@ int64_t multiplied_bytes(
             : detail::size_of(type);
 }
 
-double products_of_chunks(const convolution_problem &problem) {
-    const auto &weights = problem.weights.dims;
-    return rounded_up(weights[1], narrow_groups::chunk_channels)
-            * rounded_up(weights[2], narrow_groups::chunk_channels);
-}
-
-/// By the numbers of products, those of padded channels included, and how many a
-/// multiprocessor computes in a cycle: fitted to 674 gradients of one group, in which the
-/// choice takes 1.02 to 1.14 times as long as the faster kernel (H100, a39b004). Each of
-/// several groups is a part with launches and copies on tensor cores.
-bool tensor_cores_take_less(
+/// Products of tiles of tensor cores for a point of one group's dst, and how many a
+/// multiprocessor computes in a cycle.
+double cycles_of_tiles(
         const convolution_problem &problem, const compile_options &options) {
-    constexpr double cycles_of_a_part = 20e3;
     const auto &weights = problem.weights.dims;
     const bool of_weights = is_of_weights(problem);
     const bool to_src = is_to_src(problem);
     const int64_t bytes = multiplied_bytes(problem, options);
     const int64_t window = weights[3] * weights[4] * weights[5];
-    const double plain = bytes == 8 ? 20 : of_weights ? 42 : 60;
     const double tile = bytes == 8 ? 70
             : bytes == 4           ? 127
             : of_weights           ? 390
                                    : 700;
-    const double tile_products = of_weights
-            ? rounded_up(weights[1], bytes == 4 ? 32 : 64)
-                    * rounded_up(round_up(weights[2], 16 / bytes) * window, 64)
-            : static_cast<double>(window)
-                    * rounded_up(weights[to_src ? 2 : 1], 32)
-                    * rounded_up(weights[to_src ? 1 : 2], bytes == 2 ? 64 : 16);
-    const double saved
-            = static_cast<double>(window) * products_of_chunks(problem) / plain
-            - tile_products / tile;
-    const double points
-            = elements_of(problem.dst) / static_cast<double>(weights[1]);
-    const double parts = weights[0] == 1 ? 0 : static_cast<double>(weights[0]);
-    return points * saved / multiprocessors_of(options)
-            > parts * cycles_of_a_part;
+    return (of_weights ? rounded_up(weights[1], bytes == 4 ? 32 : 64)
+                                   * rounded_up(round_up(weights[2], 16 / bytes)
+                                                   * window,
+                                           64)
+                       : static_cast<double>(window)
+                                   * rounded_up(weights[to_src ? 2 : 1], 32)
+                                   * rounded_up(weights[to_src ? 1 : 2],
+                                           bytes == 2 ? 64 : 16))
+            / tile;
 }
 
+/// Plain products of gpu_sliding in a cycle of a multiprocessor, which has 128, or 64 of f64: by
+/// the instructions of its loops, of which 75 to 85 % are products, 80 to 90. What is not
+/// measured is taken to be less.
+double plain_rate(const convolution_problem &problem) {
+    return detail::size_of(problem.src.type) == 8 ? 32
+            : is_of_weights(problem)              ? 60
+                                                  : 70;
+}
+
+/// Cycles of 1.7 GHz that a multiprocessor has for a point of dst, of a group.
+struct cycles_of_a_point {
+    static constexpr double bytes_of_a_cycle = 15;
+    const convolution_problem &problem;
+    const std::array<int64_t, 6> &weights = problem.weights.dims;
+    double points = elements_of(problem.dst)
+            / static_cast<double>(weights[0] * weights[1]);
+    double products = static_cast<double>(
+            weights[1] * weights[2] * weights[3] * weights[4] * weights[5]);
+    double moved = static_cast<double>(detail::size_of(problem.src.type))
+            * (elements_of(problem.src) + elements_of(problem.dst))
+            / (points * static_cast<double>(weights[0]) * bytes_of_a_cycle);
+
+    /// Products, and what is moved, hide most of one another.
+    double with_moved(double cycles) const {
+        return std::max(cycles, moved) + 0.2 * std::min(cycles, moved);
+    }
+    double of_sliding() const {
+        return with_moved(products / plain_rate(problem));
+    }
+    /// Groups at once, by cuDNN in 16 bits or relaxed f32, as tiles of 64 channels, of which those
+    /// of a group are multiplied. The rates are such that a kernel of 60 products of data in a
+    /// cycle took 0.82 of cuDNN's time on 8 to 8 channels and 1.4 to 1.9 of it on 8 to 12, and one
+    /// of 42 products of weights twice its time in NXC and 0.82 in NCX (H100, a39b004; H200,
+    /// 408e674).
+    double of_tiles_of_groups() const {
+        const double rate = (is_of_weights(problem) ? 670.0 : 480.0) * 2
+                / static_cast<double>(detail::size_of(problem.src.type));
+        constexpr double tile = 64, copies = 4;
+        const auto group
+                = static_cast<double>(std::max(weights[1], weights[2]));
+        return with_moved(products * std::max(tile / group, 1.0) / rate)
+                + (are_channels_last(problem) ? 0 : copies * moved);
+    }
+    /// One group after the other, each with launches and copies.
+    double of_parts(const compile_options &options) const {
+        constexpr double cycles_of_a_part = 20e3;
+        return with_moved(cycles_of_tiles(problem, options))
+                + (weights[0] > 1 ? cycles_of_a_part
+                                        * multiprocessors_of(options) / points
+                                  : 0.0);
+    }
+};
+
 } // namespace
+
+// By the numbers of products and bytes. No other kernel is as fast where groups have one channel
+// and some.
+std::string sliding_yields(
+        const convolution_problem &problem, const compile_options &options) {
+    const auto &weights = problem.weights.dims;
+    const bool forward
+            = problem.direction == detail::convolution_direction::forward;
+    constexpr int64_t some = 16;
+    const bool grouped = weights[0] > 1;
+    const bool narrow = multiplied_bytes(problem, options) == 2;
+    if ((weights[forward ? 1 : 2] == 1 && weights[forward ? 2 : 1] <= some)
+            || (grouped && narrow && cudnn::library_version() == 0))
+        return {};
+    // Of gpu_few_channels, which is made for them.
+    if (problem.src.type == detail::data_type::f32 && is_to_src(problem)
+            && !grouped && weights[2] <= 4 && weights[1] > some
+            && problem.src.dims[2] == 1 && problem.src.dims[3] == 1)
+        return "rows of few channels have a kernel of their own";
+    const cycles_of_a_point cycles {problem};
+    const double sliding = cycles.of_sliding();
+    // Where both take as long what was measured stays.
+    constexpr double margin = 0.9;
+    const double tiles = grouped && narrow ? cycles.of_tiles_of_groups()
+                                           : cycles.of_parts(options);
+    if (sliding > margin * tiles)
+        return "by their number tensor cores take less time for the products";
+    std::string refusal;
+    const auto sums = is_to_src(problem) && !grouped
+            ? col2im::cut_of(problem, options, refusal)
+            : std::nullopt;
+    return reason_if(sums
+                    && sums->cycles < margin * sliding * cycles.points
+                                    / multiprocessors_of(options),
+            "a product and sums of it take less time");
+}
 
 // In 300 gradients of src the estimate of col2im is off by 12 %, that of the other kernels by
 // a factor of 1.6. With the margin below the choice takes 1.05 times as long as the faster
@@ -161,48 +237,6 @@ std::string col2im_yields(
     };
     return detail::text("estimated at ", us(cut->cycles),
             " us, other kernels at ", us(others), " us");
-}
-
-std::string narrow_groups_yields(
-        const convolution_problem &problem, const compile_options &options) {
-    const auto &weights = problem.weights.dims;
-    const int64_t outputs = weights[1];
-    const int64_t inputs = weights[2];
-    const bool grouped = weights[0] > 1;
-    const bool of_weights = is_of_weights(problem);
-    // No other row takes groups well.
-    if (cudnn::library_version() == 0 && grouped && outputs * inputs > 1)
-        return {};
-    const double multiplied = products_of_chunks(problem);
-    if (multiplied > static_cast<double>(4 * outputs * inputs))
-        return "one or two channels waste most of the products";
-    const auto is_chunk
-            = [](int64_t channels) { return channels == 4 || channels == 8; };
-    if (problem.src.type == detail::data_type::f32
-            && options.fpmath != fpmath_mode::strict
-            && !(grouped && is_chunk(outputs) && is_chunk(inputs)))
-        return "tensor cores are faster on channels of other than groups of 4 "
-               "or 8 in relaxed f32";
-    // Groups of 2 by 2 to 8 by 8 channels take 0.16 to 0.82 of cuDNN's time in 16 bits,
-    // those of 8 by 12 and more 1.4 to 1.9 (H100, a39b004). Gradients of weights of 8 by 8
-    // in NXC, where cuDNN copies nothing, take twice as long (H200, 408e674).
-    if (grouped && multiplied_bytes(problem, options) == 2) {
-        const bool copies_nothing = detail::size_of(problem.weights.type) == 2
-                && outputs == 8 && inputs == 8 && are_channels_last(problem);
-        return reason_if(multiplied > 64 || (of_weights && copies_nothing),
-                "cuDNN's tensor cores were faster on such groups");
-    }
-    if (!of_weights) {
-        std::string of_f64 = f64_yields(problem, options);
-        if (!of_f64.empty()) return of_f64;
-    }
-    // dcgan_last in f32 NCX takes 165 us, by cuDNN's plain products 74 (H200, 408e674).
-    constexpr int64_t few = 3;
-    if (!grouped && !of_weights
-            && (is_to_src(problem) ? outputs : inputs) <= few)
-        return "sums over at most 3 channels were slower";
-    return reason_if(tensor_cores_take_less(problem, options),
-            "by their number tensor cores take less time for the products");
 }
 
 } // namespace gradnn::gpu

@@ -11,7 +11,7 @@
 
 namespace gradnn::test {
 
-/// Groups of one channel, or of one and some, of any rank, window and layout.
+/// Groups of one channel, of one and some, or of few of each, of any rank, window and layout.
 inline convolution_problem random_depthwise(
         random_source &random, int64_t scale = 1) {
     convolution_problem p;
@@ -24,17 +24,26 @@ inline convolution_problem random_depthwise(
             data_type::f32, data_type::f64, data_type::bf16, data_type::f16});
     const bool nxc = random.integer(0, 1) == 0;
     const int64_t images = scale * random.integer(1, 3);
-    const int64_t channels = random.pick(
-            std::vector<int64_t> {1, 2, 3, 4, 8, 10, 16, 24, 33, 40});
-    const int64_t multiplier = random.integer(0, 3) == 0
+    const bool grouped = random.integer(0, 1) == 0;
+    const bool many = grouped && random.integer(0, 4) == 0;
+    const int64_t group = grouped ? random.integer(1, 8) : 1;
+    const int64_t groups = many ? random.integer(1, 2)
+            : grouped ? random.pick(std::vector<int64_t> {1, 2, 3, 4, 8, 12})
+                      : random.pick(std::vector<int64_t> {
+                              1, 2, 3, 4, 8, 10, 16, 24, 33, 40});
+    const int64_t multiplier = many
+            ? random.pick(std::vector<int64_t> {20, 24, 32, 17})
+            : grouped ? random.integer(1, 8)
+            : random.integer(0, 3) == 0
             ? random.pick(std::vector<int64_t> {2, 2, 3, 4})
             : 1;
+    // Of src and of dst.
+    const int64_t both[2] = {group, multiplier};
     const int64_t rank = random.pick(std::vector<int64_t> {1, 2, 2, 2, 3});
     const bool forward = p.direction == convolution_direction::forward;
-    p.src.dims = {images, channels * (forward ? multiplier : 1), 1, 1, 1};
-    p.dst.dims = {images, channels * (forward ? 1 : multiplier), 1, 1, 1};
-    p.weights.dims = {channels, forward ? 1 : multiplier,
-            forward ? multiplier : 1, 1, 1, 1};
+    p.src.dims = {images, groups * both[forward], 1, 1, 1};
+    p.dst.dims = {images, groups * both[!forward], 1, 1, 1};
+    p.weights.dims = {groups, both[!forward], both[forward], 1, 1, 1};
     const int64_t same_window = random.integer(1, rank == 3 ? 3 : 7);
     const bool same = random.integer(0, 1) == 0;
     const int64_t stride = random.pick(std::vector<int64_t> {1, 1, 1, 2, 3});

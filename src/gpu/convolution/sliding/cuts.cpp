@@ -5,12 +5,18 @@
 
 namespace gradnn::gpu::sliding {
 
-block_shape tile_estimator::block_of(int vector, int most_threads) const {
+block_shape tile_estimator::block_of(
+        int vector, int most_threads, int most_lanes) const {
+    return block_of_lanes(
+            p.channels / vector, vector * bytes, most_threads, most_lanes);
+}
+
+block_shape tile_estimator::block_of_lanes(
+        int vectors, int vector_bytes, int most_threads, int most_lanes) const {
     if (!p.channels_last) return {1, 128};
-    const int vectors = p.channels / vector, vector_bytes = vector * bytes;
     block_shape best {1, 128};
     double best_score = -1e9;
-    for (int lanes = 1; lanes <= std::min(vectors, 256); ++lanes) {
+    for (int lanes = 1; lanes <= std::min(vectors, most_lanes); ++lanes) {
         const int blocks = ceil_div(vectors, lanes);
         const bool all = lanes == vectors;
         const bool sectors = lanes * vector_bytes % 32 == 0
@@ -56,6 +62,18 @@ int strip_of(int rows, double blocks, double held, double beside) {
     return best;
 }
 
+/// What so many blocks take, of what they would if they filled the multiprocessors.
+double filling(const gpu_facts &gpu, const work_cut &cut, int grid) {
+    constexpr double busy = 12; // warps
+    const double of_block = cut.threads / 32.0,
+                 each = static_cast<double>(grid) / gpu.multiprocessors,
+                 waves = each / cut.blocks;
+    const double taken = waves <= 1
+            ? std::max(busy, std::ceil(each) * of_block)
+            : turns_of(waves, 5) * std::max(busy, cut.blocks * of_block);
+    return taken / (each * of_block);
+}
+
 std::vector<int> tile_estimator::row_columns() const {
     std::vector<int> tried;
     for (const int columns :
@@ -68,8 +86,14 @@ std::vector<int> tile_estimator::row_columns() const {
 }
 
 std::vector<int> tile_estimator::channel_vectors(const pitches &of) const {
-    if (!p.channels_last) return {1};
+    if (!p.channels_last && !is_grouped(p)) return {1};
     std::vector<int> vectors;
+    if (is_grouped(p)) {
+        // Those of one group, in any number of parts that are loaded or stored at once.
+        for (int vector = 8; vector >= 1; --vector)
+            if (p.group % vector == 0) vectors.push_back(vector);
+        return vectors;
+    }
     for (const int vector : {8, 4, 2, 1})
         if (p.channels % vector == 0
                 && vector_of_channels(bytes, p.alignment, vector, of) == vector)
@@ -88,7 +112,8 @@ bool is_unlike(const std::vector<choice> &chosen, const work_cut &cut) {
     return same < (chosen.size() < 3 ? 1 : 2);
 }
 
-row_read tile_estimator::reads(int columns, int channels) const {
+row_read tile_estimator::reads(
+        int columns, int channels, double sharers) const {
     const int up = p.column.up, step = p.column.step;
     const int span = (p.column.taps - 1) * column_gap;
     const double entered = static_cast<double>(columns) * step / up;
@@ -97,7 +122,7 @@ row_read tile_estimator::reads(int columns, int channels) const {
         const int loaded
                 = vector_of_channels(bytes, p.alignment, channels, p.read);
         return {met, entered, loaded, channels / loaded,
-                std::max(1.0, loaded * bytes * 32 / 128.0)};
+                std::max(1.0, loaded * bytes * 32 / 128.0 / sharers)};
     }
     const bool one = columns >= width;
     const int loaded = vector_along(bytes, p.alignment, p.column.read, p.read,
@@ -120,7 +145,7 @@ int walk_estimate::blocks(int ahead) const {
             ceil_div(static_cast<int>(held(ahead)), 8) * 8, 32, 255);
     const double copies = copied(ahead)
             ? 4 * raw * (ahead + group) * block.threads + block_bytes
-            : 1024;
+            : shared_bytes;
     return std::max(1,
             std::min({gpu.threads / block.threads,
                     gpu.registers / (block.threads * rounded),

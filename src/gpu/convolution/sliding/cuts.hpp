@@ -80,7 +80,11 @@ struct tile_estimator {
                 / (ceil_div(width, columns) * columns);
     }
     /// NXC: whole pixels or whole sectors of them, and few idle threads.
-    block_shape block_of(int vector, int most_threads = 288) const;
+    block_shape block_of(
+            int vector, int most_threads = 288, int most_lanes = 256) const;
+    /// Of so many vectors of so many bytes.
+    block_shape block_of_lanes(int vectors, int vector_bytes, int most_threads,
+            int most_lanes) const;
     /// Blocks of so many threads and registers of each that a multiprocessor has registers for.
     int blocks_of(int threads, int registers) const {
         return gpu.registers / (threads * ceil_div(registers, 8) * 8);
@@ -97,13 +101,27 @@ struct tile_estimator {
     std::vector<int> row_columns() const;
     /// NXC: vectors of channels of a thread to try, by which one of its tensors is moved.
     std::vector<int> channel_vectors(const pitches &of) const;
-    /// Of so many columns of a vector's channels, or of as many planes.
-    row_read reads(int columns, int channels) const;
+    /// Of so many columns of a vector's channels, or of as many planes. Threads side by side
+    /// whose channels are of one group read the same ones.
+    row_read reads(int columns, int channels, double sharers = 1) const;
+    /// Vectors of channels side by side whose weights a warp loads by one wavefront, and which
+    /// leave room for some blocks.
+    int lanes_of_weights(int vector) const {
+        const int of_lane
+                = shared_weights_of(p, vector, 1) * sum_bytes_of(p.type);
+        return std::max(1,
+                std::min(128
+                                / (weights_at_once(p, vector)
+                                        * sum_bytes_of(p.type)),
+                        gpu.shared_bytes / 4 / of_lane));
+    }
+    /// Threads that read the same channels.
+    double sharers(int vector) const {
+        return static_cast<double>(p.group) / vector;
+    }
     /// Of rows that a thread reads, keeps and adds up, without those on their way.
-    double registers_of(double sums, int vector, double row_elements) const {
-        return (sums + taps * p.multiplier * vector
-                       + row_elements * (bytes == 2 ? 1.0 : 0.6))
-                * wide
+    double registers_of(double sums, int weights, double row_elements) const {
+        return (sums + weights + row_elements * (bytes == 2 ? 1.0 : 0.6)) * wide
                 + 30;
     }
     /// Instructions of so many loads and of what they convert.
@@ -152,8 +170,18 @@ struct data_estimator : tile_estimator {
     bool is_long() const { return taps == p.row.taps && taps > 8; }
     void add_tiles();
     void add_tile(int vector, const block_shape &block, int columns, int depths,
-            staging staged);
+            staging staged, bool shared_weights = false);
 };
+
+// In row_cuts.cpp.
+
+/// Long windows of one row in planes of NCX.
+void add_long_rows(data_estimator &);
+/// Groups: rows of taps pass by, whose products are so many that rows that are read come from
+/// the first cache again.
+void add_passing_rows(data_estimator &);
+/// Windows that leave no room in registers for all taps.
+std::vector<choice> row_by_row_choices(const data_estimator &);
 
 /// What instructions and wavefronts of shared memory take, which hide most of one another.
 inline double overlapped(double by_issue, double by_shared) {
@@ -183,6 +211,7 @@ struct walk_estimate {
     double floor = 0; ///< what memory takes for a result, in instructions
     bool may_copy = false;
     int group = 1; ///< rows of a group
+    double shared_bytes = 1024; ///< of a block without rows
 
     /// The smallest copy is of so many bytes; a small one costs as many instructions as a
     /// large one. Groups have so many rows if the walk is long enough.
@@ -216,5 +245,8 @@ inline double turns_of(double waves, double whole, double last = 0.5) {
 /// Rows of a strip so that strips fill the multiprocessors in the fewest turns, where
 /// `blocks` of strips of all rows fill `held`, and a strip costs so many rows beside its own.
 int strip_of(int rows, double blocks, double held, double beside);
+
+/// What so many blocks take, of what they would if they filled the multiprocessors.
+double filling(const gpu_facts &, const work_cut &, int grid);
 
 } // namespace gradnn::gpu::sliding

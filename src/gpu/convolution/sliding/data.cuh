@@ -24,26 +24,78 @@ __device__ __forceinline__ typename data_walk<s>::sum_type data_walk<
         kh = p.row.taps - 1 - kh;
         kw = p.column.taps - 1 - kw;
     }
-    return widen<p.type>(*(all + channel * p.weights.channel
-            + m * p.weights.multiple + kd * p.weights.depth + kh * p.weights.row
+    return widen<p.type>(*(all + channel / p.group * p.weights.group
+            + channel % p.group * p.weights.channel + m * p.weights.multiple
+            + kd * p.weights.depth + kh * p.weights.row
             + kw * p.weights.column));
 }
 
-/// By all threads of a block, weights of its channels from one on, to shared memory: channel by
-/// channel, or side by side for threads that have taps pass by.
+/// In shared memory, of so many lanes.
 template <const kernel_specification &s>
+__device__ __forceinline__ int data_walk<s>::place_of_weight(
+        int m, int tap, int piece, int lane) {
+    return (((m * taps + tap) * weights_pieces(p, cut.vector) + piece)
+                           * lanes_of_weights
+                   + lane)
+            * weights_at_once(p, cut.vector);
+}
+template <const kernel_specification &s>
+__device__ __forceinline__ typename data_walk<s>::vector_of_weights data_walk<
+        s>::weights_at(const sum_type *of_lane, int m, int tap) {
+    vector_of_weights loaded;
+    for_each<weights_pieces(p, cut.vector)>([&](int piece) {
+        load_into(loaded.all[piece],
+                of_lane + place_of_weight(m, tap, piece, 0), true);
+    });
+    return loaded;
+}
+
+/// The products of rows of each phase, with each weight from shared memory for all results that
+/// it meets. A sum has its terms in the same order as from registers.
+template <const kernel_specification &s>
+template <typename Values>
+__device__ __forceinline__ void data_walk<s>::multiply_shared(
+        const Values &values) {
+    keep_loads_here();
+    for_each<g.walk.phases, p.row.taps, p.depth.taps, p.column.taps,
+            p.multiplier>([&](int f, int kh, int kd, int kw, int m) {
+        const int a = g.sum_of[f][kh];
+        if (a < 0) return;
+        const auto by = weights_at(
+                shared_weights, m, (kd * p.row.taps + kh) * p.column.taps + kw);
+        for_each<cut.depths, cut.columns, cut.vector>([&](int o, int j, int v) {
+            const int z = g.read.depths.met[kd][o];
+            const int x = g.read.columns.met[kw][j];
+            if (z >= 0 && x >= 0)
+                open[a][o][j][v] = multiply_add(
+                        values[f][z][x][m], by[v], open[a][o][j][v]);
+        });
+    });
+}
+
+/// By all threads of a block, weights of so many channels, whose numbers channel_of says, to
+/// shared memory: channel by channel, or side by side for threads that take them from there at
+/// each row or tap.
+template <const kernel_specification &s>
+template <typename Channel>
 __device__ void data_walk<s>::share_weights(
-        sum_type *to, int first_channel) const {
+        sum_type *to, int count, const Channel &channel_of) const {
     constexpr int of_channel = p.multiplier * taps;
-    for (int i = threadIdx.x; i < cut.lanes * cut.vector * of_channel;
-            i += cut.threads) {
+    constexpr int at_once = weights_at_once(p, cut.vector);
+    for (int i = threadIdx.x; i < count * of_channel; i += cut.threads) {
         const int k = i % taps;
         const int c = i / of_channel;
-        if (first_channel + c < p.channels)
-            to[cut.row_by_row ? i % of_channel * cut.lanes + c : i] = weight_of(
-                    all_weights, first_channel + c, i / taps % p.multiplier,
-                    k / (p.row.taps * p.column.taps),
-                    k / p.column.taps % p.row.taps, k % p.column.taps);
+        const int m = i / taps % p.multiplier;
+        const int v = c % cut.vector;
+        const int side_by_side
+                = place_of_weight(m, k, v / at_once, c / cut.vector)
+                + v % at_once;
+        const int of = channel_of(c);
+        if (of < p.channels)
+            to[cut.row_by_row || cut.shared_weights ? side_by_side : i]
+                    = weight_of(all_weights, of, m,
+                            k / (p.row.taps * p.column.taps),
+                            k / p.column.taps % p.row.taps, k % p.column.taps);
     }
 }
 /// To registers, from where a block's channels share them, or from memory.
@@ -67,6 +119,8 @@ template <const kernel_specification &s>
 __device__ __noinline__ void data_walk<s>::write_again(const type *read,
         const type *weights, type *at, int image, int first_channel,
         int first_depth, int row, int first_column, fused_places others) {
+    constexpr int at_once = multiples_at_once(p);
+    constexpr int of_row = p.multiplier / at_once * p.column.taps;
 #pragma unroll 1
     for (int e = 0; e < cut.depths * cut.columns * cut.vector; ++e) {
         const int channel = first_channel + e % cut.vector;
@@ -77,10 +131,11 @@ __device__ __noinline__ void data_walk<s>::write_again(const type *read,
         if (column >= p.column.written || depth >= p.depth.written) continue;
         sum_type total = 0;
 #pragma unroll 1
-        for (int t = 0; t < p.depth.taps * p.row.taps * p.column.taps; ++t) {
+        for (int t = 0; t < p.depth.taps * p.row.taps * of_row; ++t) {
             // In the order of the walk, whose rows of read ascend.
-            const int kh = p.row.taps - 1 - t / (p.depth.taps * p.column.taps);
-            const int kd = t / p.column.taps % p.depth.taps;
+            const int kh = p.row.taps - 1 - t / (p.depth.taps * of_row);
+            const int kd = t / of_row % p.depth.taps;
+            const int first = t % of_row / p.column.taps * at_once;
             const int kw = t % p.column.taps;
             int z = depth * p.depth.step + p.depth.base - kd * p.depth.dilation;
             int y = row * p.row.step + p.row.base - kh * p.row.dilation;
@@ -95,18 +150,19 @@ __device__ __noinline__ void data_walk<s>::write_again(const type *read,
             if (z >= p.depth.read || y >= p.row.read || x >= p.column.read)
                 continue;
 #pragma unroll 1
-            for (int m = 0; m < p.multiplier; ++m)
-                total = multiply_add(widen<p.type>(read[image * p.read.image
-                                             + (static_cast<long long>(channel)
-                                                               * p.multiplier
-                                                       + m)
-                                                     * p.read.channel
-                                             + z * p.read.depth + y * p.read.row
-                                             + x * p.read.column]),
+            for (int m = first; m < first + at_once; ++m)
+                total = multiply_add(
+                        widen<p.type>(read[image * p.read.image
+                                + (static_cast<long long>(channel / p.group)
+                                                  * p.multiplier
+                                          + m)
+                                        * p.read.channel
+                                + z * p.read.depth + y * p.read.row
+                                + x * p.read.column]),
                         weight_of(weights, channel, m, kd, kh, kw), total);
         }
         type *const to = at + o * g.to.depth + j * g.column_step * g.to.column
-                + e % cut.vector;
+                + e % cut.vector * g.to.channel;
         auto made = elements<p.type, 1>::of({total});
         // Those in shared memory meet the ops behind the problem when they leave it.
         if constexpr (!staged) made = with_epilogue(p, made, to, others);
@@ -124,9 +180,9 @@ __device__ __forceinline__ void data_walk<s>::of_tensors(type *tensor) {
             = blockIdx.x / g.channel_blocks * g.of_block + thread / cut.lanes;
     channel = channel_block * cut.lanes * cut.vector;
     // In NXC a block's weights are the same few: they go through shared memory.
-    constexpr int block_weights = cut.lanes * channels * taps;
+    constexpr int block_weights = cut.lanes * cut.vector * p.multiplier * taps;
     sum_type *shared = nullptr;
-    if constexpr (cut.row_by_row) {
+    if constexpr (cut.row_by_row || cut.shared_weights) {
         shared = reinterpret_cast<sum_type *>(dynamic_shared());
     } else if constexpr (p.channels_last
             && block_weights * sum_bytes_of(p.type) <= 46000) {
@@ -134,7 +190,9 @@ __device__ __forceinline__ void data_walk<s>::of_tensors(type *tensor) {
         shared = of_block;
     }
     if (shared) {
-        share_weights(shared, channel);
+        const int first = channel;
+        share_weights(shared, cut.lanes * cut.vector,
+                [first](int c) { return first + c; });
         __syncthreads();
     }
     if (thread >= cut.lanes * g.of_block || rest >= g.items) return;
@@ -147,10 +205,14 @@ __device__ __forceinline__ void data_walk<s>::of_tensors(type *tensor) {
     in_class = digit_of(rest, g.walk.classes);
     if constexpr (!p.channels_last) {
         depth_tile = digit_of(rest, g.depth_tiles);
-        if constexpr (!cut.row_by_row) channel = digit_of(rest, p.channels);
+        if constexpr (!cut.row_by_row && !cut.shared_weights)
+            channel = digit_of(rest, p.channels / cut.vector) * cut.vector;
     }
     image = rest;
-    if constexpr (!cut.row_by_row) load_weights(shared, lane);
+    if constexpr (cut.shared_weights)
+        shared_weights = shared + place_of_weight(0, 0, 0, lane);
+    else if constexpr (!cut.row_by_row)
+        load_weights(shared, lane);
     begin_at(plane_in_tensor(),
             first_column_of(tile, cut.columns, g.column_step),
             depth_tile * cut.depths);
@@ -162,7 +224,7 @@ __device__ __forceinline__ void data_walk<s>::of_tensors(type *tensor) {
             + first_depth * p.written.depth + in_class * p.written.row
             + first_column * p.written.column;
     if constexpr (cut.row_by_row)
-        pass_by(shared + lane);
+        pass_by(shared + place_of_weight(0, 0, 0, lane));
     else
         walk();
 }
@@ -193,31 +255,44 @@ __device__ __forceinline__ void data_walk<s>::of_planes(type *tensor) {
                     % 16 / sizeof(type));
     type *const results = shared_read + g.read_bytes / bytes_of(p.type) + past;
     const long long read_at
-            = static_cast<long long>(first_unit) * g.read_elements;
+            = static_cast<long long>(first_unit / p.group) * g.read_elements;
     const int before = read_at % vector;
-    sum_type *const shared_weights
+    sum_type *const weights_here
             = reinterpret_cast<sum_type *>(dynamic_shared() + g.weights_at);
     if constexpr (cut.row_by_row)
         share_weights_of_planes(
-                shared_weights, first_unit, static_cast<int>(here));
+                weights_here, first_unit, static_cast<int>(here));
+    if constexpr (cut.shared_weights) {
+        share_weights(weights_here, cut.planes, [first_unit](int c) {
+            return static_cast<int>((first_unit + c)
+                    / (cut.volumes ? 1 : g.depth_tiles) % p.channels);
+        });
+        if constexpr (!staged_read) __syncthreads();
+    }
     if constexpr (staged_read)
         copy_to_shared<p.bulk_copies>(shared_read,
                 tensor_read + read_at - before,
-                before + static_cast<int>(here) * g.read_elements, cut.threads);
+                before + static_cast<int>(here) / p.group * g.read_elements,
+                cut.threads);
 
     unsigned rest = thread;
     const int tile = digit_of(rest, g.tiles);
     const int strip = digit_of(rest, g.strips);
     in_class = digit_of(rest, g.walk.classes);
     int depth_tile = cut.volumes ? digit_of(rest, g.depth_tiles) : 0;
-    const int of_block = rest;
-    unsigned unit = first_unit + rest;
+    const int of_block = rest * cut.vector;
+    unsigned unit = first_unit + of_block;
     if (thread < g.items && unit < units) {
         if constexpr (!cut.volumes) depth_tile = digit_of(unit, g.depth_tiles);
         channel = digit_of(unit, p.channels);
         image = unit;
-        if constexpr (!cut.row_by_row) load_weights(nullptr, 0);
-        begin_at(staged_read ? shared_read + before + of_block * g.read_elements
+        if constexpr (cut.shared_weights)
+            shared_weights = weights_here
+                    + place_of_weight(0, 0, 0, of_block / cut.vector);
+        else if constexpr (!cut.row_by_row)
+            load_weights(nullptr, 0);
+        begin_at(staged_read ? shared_read + before
+                                + of_block / p.group * g.read_elements
                              : plane_in_tensor(),
                 tile * cut.columns, depth_tile * cut.depths);
         first_row = band + strip * cut.strip;
@@ -228,7 +303,7 @@ __device__ __forceinline__ void data_walk<s>::of_planes(type *tensor) {
                 + (in_class - band) * p.column.written + first_column;
         if constexpr (cut.volumes) written += first_depth * plane;
         if constexpr (cut.row_by_row)
-            pass_by(shared_weights + of_block * g.weights_pitch);
+            pass_by(weights_here + of_block * g.weights_pitch);
         else
             walk();
     }

@@ -17,14 +17,16 @@ struct data_geometry {
     int channel_blocks,
             of_block; ///< blocks side by side in channels; items of one
     int bands;
-    int unit_elements,
-            read_elements; ///< of a staged unit: of results, of what is read
+    /// Of a staged unit the results, of a group of staged units what they read.
+    int unit_elements, read_elements;
     int read_bytes; ///< shared memory for what is read
     /// Whether rows ahead are copied to shared memory, from this byte on.
     bool copied;
     int copied_at, others_at;
     /// Weights in shared memory, where their rows are chunks: from this byte on, of a plane.
     int weights_at, weights_pitch;
+    /// What a vector of results has of channels and of columns.
+    int channels_at_once, columns_at_once;
     int items, grid, shared_bytes;
     bool fits; ///< whether all of it can be counted and held
 
@@ -55,22 +57,32 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
         g.to.column = 1;
         g.to.row = p.column.written;
         g.to.depth = g.to.row * c.band;
+        // A thread has channels side by side where a unit is a channel.
+        const bool apart = g.depth_tiles > 1 && !c.volumes;
+        if (c.vector > 1 && (apart || c.planes % c.vector)) return g;
+        if (read_too && c.planes % p.group) return g;
         const int volume = c.volumes ? p.depth.written : c.depths;
         g.unit_elements = volume * c.band * p.column.written;
+        g.to.channel = g.unit_elements;
     }
     pitches from = p.read;
     if (read_too) {
         g.read_elements
                 = p.multiplier * p.depth.read * p.row.read * p.column.read;
         g.read_bytes
-                = ceil_div(c.planes * g.read_elements * bytes + 32, 16) * 16;
+                = ceil_div(
+                          c.planes / p.group * g.read_elements * bytes + 32, 16)
+                * 16;
         // Staged planes follow one another without gaps.
         from.column = 1;
         from.row = p.column.read;
         from.depth = from.row * p.row.read;
         from.channel = from.depth * p.depth.read;
     }
-    g.read = row_table::of(p, from, c.vector * p.multiplier, p.column.read,
+    g.read = row_table::of(p, from,
+            c.row_by_row && is_grouped(p) ? multiples_at_once(p)
+                                          : met_channels(p, c.vector),
+            p.column.read,
             g.tiles > g.column_step
                     ? c.columns * g.column_step * p.column.step / p.column.up
                     : 0);
@@ -94,15 +106,18 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
 
     g.write_vector = staged
             ? vector_dividing(bytes, p.alignment, p.column.written, c.columns)
-            : p.channels_last ? c.vector
-                              : vector_along(bytes, p.alignment,
-                                      p.column.written, p.written, c.columns);
+            : p.channels_last
+            ? vector_of_channels(bytes, p.alignment, c.vector, p.written)
+            : vector_along(
+                    bytes, p.alignment, p.column.written, p.written, c.columns);
+    g.channels_at_once = p.channels_last ? g.write_vector : 1;
+    g.columns_at_once = p.channels_last ? 1 : g.write_vector;
 
     long long items
             = static_cast<long long>(g.tiles) * g.strips * g.walk.classes;
     long long grid = 0;
     if (staged) {
-        items *= (c.volumes ? g.depth_tiles : 1) * c.planes;
+        items *= (c.volumes ? g.depth_tiles : 1) * c.planes / c.vector;
         g.of_block = static_cast<int>(items);
         const long long units = static_cast<long long>(p.images) * p.channels
                 * (c.volumes ? 1 : g.depth_tiles);
@@ -120,19 +135,24 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
             g.shared_bytes = g.weights_at
                     + c.planes * g.weights_pitch * sum_bytes_of(p.type);
             if (c.chunk % g.read.columns.vector) g.fits = false;
+        } else if (c.shared_weights) {
+            g.weights_at = ceil_div(g.shared_bytes, 16) * 16;
+            g.shared_bytes = g.weights_at
+                    + shared_weights_of(p, c.vector, c.planes / c.vector)
+                            * sum_bytes_of(p.type);
         }
     } else {
         items *= static_cast<long long>(g.depth_tiles) * p.images;
         // Where a block shares weights it has so many channels.
-        if (p.channels_last || c.row_by_row)
+        if (p.channels_last || c.row_by_row || c.shared_weights)
             g.channel_blocks = ceil_div(p.channels / c.vector, c.lanes);
         else
-            items *= p.channels;
+            items *= p.channels / c.vector;
         g.of_block = c.threads / c.lanes;
         grid = (items + g.of_block - 1) / g.of_block * g.channel_blocks;
-        if (c.row_by_row)
-            g.shared_bytes = c.lanes * p.multiplier * p.depth.taps * p.row.taps
-                    * p.column.taps * sum_bytes_of(p.type);
+        if (c.row_by_row || c.shared_weights)
+            g.shared_bytes = shared_weights_of(p, c.vector, c.lanes)
+                    * sum_bytes_of(p.type);
     }
     // With them come the elements that ops behind the problem read.
     const int ops = staged ? 0 : epilogues_of(p);

@@ -26,8 +26,6 @@ template <const kernel_specification &s>
 __device__ __forceinline__ void data_walk<s>::add_taps(
         const type *from, const sum_type *by) {
     constexpr int vector = g.read.columns.vector;
-    constexpr element type_of_sums
-            = p.type == element::f64 ? element::f64 : element::f32;
     // In NCX zeros follow the weights of a row.
     constexpr int each = p.channels_last ? 1 : 16 / sum_bytes_of(p.type);
     // Of a chunk, from the vector with what its last tap meets.
@@ -68,9 +66,32 @@ __device__ __forceinline__ void data_walk<s>::add_taps(
     }
 }
 
-/// The thread's rows of results, with the weights of its channel, from shared memory.
+/// The products of a row that was loaded, by the weights of a row of taps.
+template <const kernel_specification &s>
+__device__ __forceinline__ void data_walk<s>::add_row(const sum_type *by) {
+    constexpr auto &columns = g.read.columns;
+    constexpr int width = columns.count * columns.vector;
+    sum_type values[width][channels];
+    for_each<width, channels>([&](int x, int m) {
+        if (columns.used[x / columns.vector])
+            values[x][m] = rows.element_of(0, 0, 0, x, m);
+    });
+    for_each<p.column.taps, channels>([&](int kw, int m) {
+        const auto weights_of = weights_at(by, m, kw);
+        for_each<cut.columns, cut.vector>([&](int j, int v) {
+            const int x = columns.met[kw][j];
+            if (x >= 0)
+                open[0][0][j][v] = multiply_add(
+                        values[x][m], weights_of[v], open[0][0][j][v]);
+        });
+    });
+}
+
+/// The thread's rows of results, with the weights of its channels, from shared memory.
 template <const kernel_specification &s>
 __device__ void data_walk<s>::pass_by(const sum_type *of_channel) {
+    constexpr int of_lane
+            = weights_pieces(p, cut.vector) * weights_at_once(p, cut.vector);
     rows.find_outside(read_column, p.column.read, read_depth);
 #pragma unroll 1
     for (int row = first_row; row < last_row; ++row) {
@@ -86,12 +107,22 @@ __device__ void data_walk<s>::pass_by(const sum_type *of_channel) {
                 if (z < 0 || z % p.depth.up || z / p.depth.up >= p.depth.read)
                     continue;
                 const sum_type *const by = of_channel
-                        + (kd * p.row.taps + kh) * p.column.taps * cut.lanes;
+                        + (kd * p.row.taps + kh) * p.column.taps * cut.lanes
+                                * of_lane;
                 const type *const at = read
                         + (z / p.depth.up - read_depth) * g.read.from.depth
                         + y / p.row.up * g.read.from.row;
                 if constexpr (cut.chunk > 0) {
                     add_taps(at, by);
+                    continue;
+                }
+                if constexpr (is_grouped(p)) {
+#pragma unroll 1
+                    for (int m = 0; m < p.multiplier; m += channels) {
+                        rows.load(0, at + m * g.read.from.channel,
+                                [](int) { return true; });
+                        add_row(by + place_of_weight(m, 0, 0, 0));
+                    }
                     continue;
                 }
                 rows.load(0, at, [](int) { return true; });

@@ -16,8 +16,15 @@ struct data_walk {
     static constexpr bool grouped = g.read.grouped;
     using type = stored_of<p.type>;
     using sum_type = sum_of<p.type>;
-    static constexpr int channels = cut.vector * p.multiplier;
+    static constexpr int channels = cut.row_by_row && is_grouped(p)
+            ? multiples_at_once(p)
+            : met_channels(p, cut.vector);
     static constexpr int taps = p.depth.taps * p.row.taps * p.column.taps;
+    static constexpr element type_of_sums
+            = p.type == element::f64 ? element::f64 : element::f32;
+    /// Whose weights are side by side in shared memory.
+    static constexpr int lanes_of_weights
+            = staged ? cut.planes / cut.vector : cut.lanes;
     /// From a row that is read to the next one.
     static constexpr int row_step = p.row.parts() ? p.row.dilation : p.row.step;
 
@@ -26,17 +33,19 @@ struct data_walk {
             first_column;
     int read_column, read_depth;
     // Its tile.
-    sum_type weights[p.multiplier][p.depth.taps][p.row.taps][p.column.taps]
-                    [cut.vector];
+    /// Those that stay in shared memory would still take a compiler's time, or local memory.
+    static constexpr bool keeps_weights
+            = !cut.shared_weights && !(cut.row_by_row && is_grouped(p));
+    sum_type weights[keeps_weights ? p.multiplier : 1][p.depth.taps][p.row.taps]
+                    [p.column.taps][cut.vector];
     sum_type open[g.walk.open][cut.depths][cut.columns][cut.vector];
     loaded_rows<s, data_geometry, &data_geometry::read> rows;
     // What ops behind the problem read where the thread writes: copied with the rows, or
     // of some rows of results in registers.
     static constexpr int ops = staged ? 0 : epilogues_of(p);
     using written_unit = elements<p.type, g.write_vector>;
-    static constexpr int columns_at_once = p.channels_last ? 1 : g.write_vector;
     static constexpr int units_written
-            = cut.depths * cut.columns / columns_at_once;
+            = cut.depths * cut.columns * cut.vector / g.write_vector;
     static constexpr int other_units = ops == 0 ? 1 : ops * units_written;
     static constexpr int others_held = ops == 0
             ? 1
@@ -46,6 +55,8 @@ struct data_walk {
     rows_on_their_way<written_unit, other_units, cut.threads> other_copies;
     // Where it reads and writes.
     const type *tensor_read, *all_weights, *read, *next;
+    const sum_type *
+            shared_weights; ///< of the thread's channels, where they stay there
     int last_step;
     int last_whole_step; ///< whose rows of every phase are there
     type *written;
@@ -62,7 +73,7 @@ struct data_walk {
     }
     __device__ const type *plane_in_tensor() const {
         return tensor_read + image * p.read.image
-                + static_cast<long long>(channel) * p.multiplier
+                + static_cast<long long>(channel / p.group) * p.multiplier
                 * p.read.channel;
     }
 
@@ -73,14 +84,18 @@ struct data_walk {
     __device__ __forceinline__ static int row_of(int u, int a) {
         return p.row.up * u + g.walk.shift + a;
     }
-    /// Calls body(place, depth, column, unit, inside) for the vectors of a row of results.
+    /// Calls body(place, depth, column, channel, unit, inside) for the vectors of a row of
+    /// results.
     template <typename Body>
     __device__ __forceinline__ void for_each_written(
             int row, const Body &body) const {
-        for_each<cut.depths, cut.columns / columns_at_once>([&](int o, int i) {
-            const int j = i * columns_at_once;
-            body(row_at(row) + o * g.to.depth + j * g.column_step * g.to.column,
-                    o, j, o * (cut.columns / columns_at_once) + i,
+        constexpr int along = cut.columns / g.columns_at_once,
+                      across = cut.vector / g.channels_at_once;
+        for_each<cut.depths, along, across>([&](int o, int i, int c) {
+            const int j = i * g.columns_at_once, v = c * g.channels_at_once;
+            body(row_at(row) + o * g.to.depth + j * g.column_step * g.to.column
+                            + v * g.to.channel,
+                    o, j, v, (o * along + i) * across + c,
                     (g.depth_tiles * cut.depths <= p.depth.written
                             || first_depth + o < p.depth.written)
                             && (g.tiles * cut.columns <= p.column.written
@@ -96,7 +111,7 @@ struct data_walk {
             const int row = first + r;
             const bool there = !checked || (row >= first_row && row < last_row);
             for_each_written(
-                    row, [&](type *at, int, int, int unit, bool inside) {
+                    row, [&](type *at, int, int, int, int unit, bool inside) {
                         const int i = e * units_written + unit;
                         const bool wanted = there && inside;
                         const type *const from
@@ -158,6 +173,10 @@ struct data_walk {
             load_others<p.row.up>(0, row_of(u, 0), checked_now);
             load_ahead(*this, u, slot, checked_now);
         }
+        if constexpr (cut.shared_weights) {
+            multiply_shared(values);
+            return;
+        }
         for_each<g.walk.phases, p.row.taps, cut.depths, p.depth.taps>(
                 [&](int f, int kh, int o, int kd) {
                     const int a = g.sum_of[f][kh], z = g.read.depths.met[kd][o];
@@ -173,11 +192,21 @@ struct data_walk {
                 [&](int kw, int j, int v, int m) {
                     const int x = g.read.columns.met[kw][j];
                     if (x < 0) return;
-                    const int e = p.channels_last ? v * p.multiplier + m : m;
+                    const int e = !is_grouped(p) ? v * p.multiplier + m : m;
                     open[a][o][j][v] = multiply_add(values[x][e],
                             weights[m][kd][kh][kw][v], open[a][o][j][v]);
                 });
     }
+    template <typename Values>
+    __device__ void multiply_shared(const Values &values); // in data.cuh
+    /// A thread's weights of a multiple and a tap, from shared memory.
+    struct vector_of_weights {
+        static constexpr int at_once = weights_at_once(p, cut.vector);
+        elements<type_of_sums, at_once> all[weights_pieces(p, cut.vector)];
+        __device__ __forceinline__ sum_type operator[](int v) const {
+            return all[v / at_once][v % at_once];
+        }
+    };
     // Set around multiply, whose loads stand between conversions and products.
     bool checked_now;
     /// Whether the rows of a body are looked through for NaN together.
@@ -188,12 +217,12 @@ struct data_walk {
     __device__ __forceinline__ void write_row(
             int a, int row, int place, bool copied) {
         for_each_written(
-                row, [&](type *to, int o, int j, int unit, bool inside) {
+                row, [&](type *to, int o, int j, int v, int unit, bool inside) {
                     sum_type values[g.write_vector];
 #pragma unroll
                     for (int e = 0; e < g.write_vector; ++e)
-                        values[e] = p.channels_last ? open[a][o][j][e]
-                                                    : open[a][o][j + e][0];
+                        values[e] = p.channels_last ? open[a][o][j][v + e]
+                                                    : open[a][o][j + e][v];
                     auto made = written_unit::of(values);
 #pragma unroll
                     for (int e = 0; e < ops; ++e) {
@@ -337,18 +366,24 @@ struct data_walk {
     }
 
     // In data.cuh.
+    __device__ static int place_of_weight(int m, int tap, int piece, int lane);
+    __device__ static vector_of_weights weights_at(
+            const sum_type *of_lane, int m, int tap);
     __device__ static void write_again(const type *read, const type *weights,
             type *at, int image, int first_channel, int first_depth, int row,
             int first_column, fused_places others);
     __device__ static sum_type weight_of(
             const type *all, int channel, int m, int kd, int kh, int kw);
-    __device__ void share_weights(sum_type *to, int first_channel) const;
+    template <typename Channel>
+    __device__ void share_weights(
+            sum_type *to, int count, const Channel &channel_of) const;
     __device__ void load_weights(const sum_type *shared, int lane);
     __device__ void of_tensors(type *tensor);
     __device__ void of_planes(type *tensor);
     // In data_rows.cuh.
     __device__ void share_weights_of_planes(
             sum_type *to, unsigned first_unit, int units) const;
+    __device__ void add_row(const sum_type *by);
     __device__ void add_taps(const type *from, const sum_type *by);
     __device__ void pass_by(const sum_type *of_channel);
 };

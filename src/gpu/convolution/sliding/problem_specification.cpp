@@ -45,11 +45,12 @@ axis axis_of(const convolution_problem &p, size_t i) {
 std::string refusal_of(const convolution_problem &p) {
     const auto &weights = p.weights.dims;
     const bool forward = p.direction == convolution_direction::forward;
-    if (weights[forward ? 1 : 2] != 1)
-        return text("takes groups of one ", forward ? "output" : "input",
-                " channel, given ", weights[forward ? 1 : 2]);
-    if (weights[3 - (forward ? 1 : 2)] > 16)
-        return text("takes channel multipliers up to 16; ", given(p));
+    constexpr int64_t most_weights = 1024;
+    if (weights[1] * weights[2] > most_weights)
+        return text("takes groups of up to ", most_weights,
+                " pairs of a channel of src and one of dst, given ", weights[2],
+                " and ", weights[1]);
+
     for (size_t i = 0; i < 3; ++i) {
         const int64_t reach = (weights[i + 3] - 1) * p.dilations[i];
         if (std::max({p.src.dims[i + 2], p.dst.dims[i + 2], p.strides[i], reach,
@@ -60,7 +61,7 @@ std::string refusal_of(const convolution_problem &p) {
             return "takes windows up to 4,096; " + given(p);
     }
     const int64_t of_a_column
-            = weights[1] * weights[2] * weights[3] * weights[4];
+            = weights[forward ? 2 : 1] * weights[3] * weights[4];
     if (of_a_column > longest_chain || of_a_column * weights[5] > longest_chain)
         return "takes sums of at most 4,096 terms; " + given(p);
     if (p.src.dims[0] >= most_positions
@@ -99,12 +100,13 @@ std::string text_of(const pitches &of) {
 std::string text_of(const problem_specification &p) {
     const auto &w = p.weights;
     return fields_text("type", p.type, "channels_last", p.channels_last,
-            "images", p.images, "channels", p.channels, "multiplier",
-            p.multiplier, "depth", text_of(p.depth), "row", text_of(p.row),
-            "column", text_of(p.column), "read", text_of(p.read), "written",
-            text_of(p.written), "weights",
-            fields_text("channel", w.channel, "multiple", w.multiple, "depth",
-                    w.depth, "row", w.row, "column", w.column),
+            "images", p.images, "channels", p.channels, "group", p.group,
+            "multiplier", p.multiplier, "depth", text_of(p.depth), "row",
+            text_of(p.row), "column", text_of(p.column), "read",
+            text_of(p.read), "written", text_of(p.written), "weights",
+            fields_text("group", w.group, "channel", w.channel, "multiple",
+                    w.multiple, "depth", w.depth, "row", w.row, "column",
+                    w.column),
             "reversed", p.reversed, "alignment", p.alignment, "bulk_copies",
             p.bulk_copies, "epilogue", p.epilogue);
 }
@@ -138,8 +140,9 @@ std::vector<problem_specification> specifications_of(
     const auto &dims = p.weights.dims;
     const auto &strides = p.weights.strides;
     s.images = static_cast<int>(read.dims[0]);
-    s.channels = static_cast<int>(dims[0]);
-    s.multiplier = static_cast<int>(forward ? dims[2] : dims[1]);
+    s.channels = static_cast<int>(dims[0] * dims[forward ? 1 : 2]);
+    s.group = static_cast<int>(dims[forward ? 1 : 2]);
+    s.multiplier = static_cast<int>(dims[forward ? 2 : 1]);
     s.depth = axis_of(p, 0);
     s.row = axis_of(p, 1);
     s.column = axis_of(p, 2);
@@ -152,8 +155,8 @@ std::vector<problem_specification> specifications_of(
         s.read.column = s.written.column = 1;
     // Kernels of weights write sums side by side.
     if (!of_weights)
-        s.weights = {strides[0], forward ? strides[2] : strides[1], strides[3],
-                strides[4], strides[5]};
+        s.weights = {strides[0], strides[forward ? 1 : 2],
+                strides[forward ? 2 : 1], strides[3], strides[4], strides[5]};
     s.reversed = forward;
     s.alignment = alignment;
     s.bulk_copies = bulk_copies;
@@ -162,7 +165,7 @@ std::vector<problem_specification> specifications_of(
     if (s.channels_last) {
         // Threads walk along the only axis of the window, unless registers hold too few sums.
         const bool too_long = !of_weights && s.type == element::f64
-                && s.multiplier == 1 && s.column.taps > 32
+                && s.group * s.multiplier == 1 && s.column.taps > 32
                 && s.column.taps <= most_taps;
         if (s.depth.taps == 1 && s.row.taps == 1 && s.column.taps > 1
                 && !too_long)
@@ -188,10 +191,11 @@ std::string text_of(const kernel_specification &s) {
                             "blocks", c.blocks, "depths", c.depths, "staged",
                             numbered("staging", c.staged), "planes", c.planes,
                             "band", c.band, "volumes", c.volumes, "row_by_row",
-                            c.row_by_row, "chunk", c.chunk, "run", c.run,
-                            "row_taps", c.row_taps, "parts", c.parts, "rounds",
-                            c.rounds, "staged_rows", c.staged_rows, "piece",
-                            c.piece)));
+                            c.row_by_row, "chunk", c.chunk, "shared_weights",
+                            c.shared_weights, "multiples", c.multiples, "run",
+                            c.run, "row_taps", c.row_taps, "parts", c.parts,
+                            "rounds", c.rounds, "staged_rows", c.staged_rows,
+                            "piece", c.piece)));
 }
 
 } // namespace gradnn::gpu::sliding

@@ -44,15 +44,16 @@ struct pitches {
     long long image, channel, depth, row, column;
 };
 struct weights_pitches {
-    long long channel, multiple, depth, row, column;
+    long long group, channel, multiple, depth, row, column;
 };
 
-/// The problem. Every channel of the tensor with fewer meets `multiplier` of the other:
-/// the written one in data has fewer, of weights' gradients src has.
+/// The problem. Groups have `group` channels of one tensor, what is written in data and src
+/// in weights' gradients, and each of these meets the group's `multiplier` channels of the
+/// other. Depthwise, groups of one channel and some, have 1.
 struct problem_specification {
     element type;
     bool channels_last;
-    int images, channels, multiplier;
+    int images, channels, group, multiplier;
     axis depth, row, column;
     pitches read, written;
     weights_pitches weights;
@@ -66,7 +67,8 @@ enum class staging { none, results, all };
 
 /// How the work of a kernel is cut.
 struct work_cut {
-    int vector = 1; ///< channels of a thread; 1 in NCX
+    int vector
+            = 1; ///< channels of a thread, of one group; 1 in NCX of depthwise
     int columns; ///< of a thread: results in a row, or places of dst
     int strip = 1; ///< rows that a thread walks through
     int ahead = 1; ///< rows on their way, in registers, or groups of rows
@@ -91,8 +93,12 @@ struct work_cut {
     /// for long windows of one row, whose taps pass by, `chunk` at a time.
     bool row_by_row;
     int chunk;
+    /// Groups: a thread takes the weights from shared memory at each row, not to registers once.
+    bool shared_weights;
 
     // Weights.
+    int multiples
+            = 0; ///< channels of dst of a thread; 0: all that its channels of src meet
     int run = 1; ///< threads of a channel side by side in a block
     int row_taps; ///< of the window's rows so many are a block's; 0: all
     int parts,
@@ -129,6 +135,50 @@ constexpr int vector_of_channels(
         int bytes, int alignment, int count, const pitches &of) {
     return vector_dividing(
             bytes, alignment, count, of.column, of.row, of.depth, of.image);
+}
+
+/// Of one channel that meets more, vectors do not reach over groups either.
+constexpr int most_multiples = 16;
+constexpr bool is_grouped(const problem_specification &p) {
+    return p.group > 1 || p.multiplier > most_multiples;
+}
+/// Data: multiples whose products a row of taps has together, which follow from the problem, as
+/// the order of a sum does.
+constexpr int multiples_at_once(const problem_specification &p) {
+    int at_once = least(p.multiplier, most_multiples);
+    while (p.multiplier % at_once)
+        --at_once;
+    return at_once;
+}
+
+/// Channels that so many of one group meet.
+constexpr int met_channels(const problem_specification &p, int vector) {
+    return is_grouped(p) ? p.multiplier : vector * p.multiplier;
+}
+
+/// Gradients of weights: channels of dst that a thread has, and threads that have all of them.
+constexpr int multiples_of(const problem_specification &p, const work_cut &c) {
+    return c.multiples ? c.multiples : p.multiplier;
+}
+constexpr int multiple_blocks(
+        const problem_specification &p, const work_cut &c) {
+    return p.multiplier / multiples_of(p, c);
+}
+
+/// Sums that are loaded from shared memory at a time, of a vector of channels: their weights
+/// lie in pieces of so many, those of all lanes side by side.
+constexpr int weights_at_once(const problem_specification &p, int vector) {
+    const int most_at_once = 16 / sum_bytes_of(p.type);
+    return vector >= most_at_once ? most_at_once : vector == 3 ? 4 : vector;
+}
+constexpr int weights_pieces(const problem_specification &p, int vector) {
+    return ceil_div(vector, weights_at_once(p, vector));
+}
+/// Elements that so many lanes' weights take.
+constexpr int shared_weights_of(
+        const problem_specification &p, int vector, int lanes) {
+    return p.multiplier * p.depth.taps * p.row.taps * p.column.taps
+            * weights_pieces(p, vector) * weights_at_once(p, vector) * lanes;
 }
 
 /// Between a thread's columns: in NXC those that a dilation parts from their neighbours.

@@ -126,7 +126,9 @@ __device__ __forceinline__ void weights_walk<s>::add_strips(const type *all_src,
                         + static_cast<long long>(column) * p.column.step
                                 * p.read.column,
                 all_dst + image * p.written.image
-                        + static_cast<long long>(channel) * p.multiplier
+                        + (static_cast<long long>(channel / p.group)
+                                          * p.multiplier
+                                  + multiple)
                                 * p.written.channel
                         + depth * p.written.depth + column * p.written.column,
                 column, first, end);
@@ -156,7 +158,9 @@ __device__ void slide_weights(const stored_of<s.of.type> *src,
     const unsigned lane = thread / cut.run % cut.lanes;
     const unsigned slot
             = thread % cut.run + thread / (cut.run * cut.lanes) * cut.run;
-    t.channel = (channel_block * cut.lanes + lane) * cut.vector;
+    const unsigned lane_of_all = channel_block * cut.lanes + lane;
+    t.channel = lane_of_all / t.multiple_blocks * cut.vector;
+    t.multiple = lane_of_all % t.multiple_blocks * t.multiples;
     t.for_each_sum([](sum_type &sum_of, int) { sum_of = 0; });
     if constexpr (cut.staged_rows > 0)
         t.add_staged_rows(src, dst, static_cast<int>(part));
@@ -192,10 +196,11 @@ __device__ void slide_weights(const stored_of<s.of.type> *src,
             const int kw = digit_of(rest, p.column.taps);
             const int kh = digit_of(rest, g.row_taps);
             const int kd = digit_of(rest, p.depth.taps);
-            const int of_channel
-                    = (channel_block * cut.lanes + of_lane) * cut.vector + v;
+            const int of_all = channel_block * cut.lanes + of_lane;
+            const int of_channel = of_all / t.multiple_blocks * cut.vector + v;
+            const int m = of_all % t.multiple_blocks * t.multiples + rest;
             if (of_channel < p.channels && kh + t.tap_row < p.row.taps)
-                to[t.number_of(rest, kd, kh, kw, of_channel)] = total;
+                to[t.number_of(m, kd, kh, kw, of_channel)] = total;
         }
     }
 }

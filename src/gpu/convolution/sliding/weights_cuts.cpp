@@ -21,35 +21,54 @@ struct estimator : tile_estimator {
     /// A window of one row whose last rows of dst move up a sum each.
     bool is_long() const { return kept() > 8 && taps == p.row.taps; }
     void add_tiles();
-    void add_tile(int vector, const block_shape &block, int columns);
+    void add_tile(
+            int vector, int multiples, const block_shape &block, int columns);
+    /// Vectors of channels of all threads that share no sum.
+    int lanes_of(const work_cut &cut) const {
+        return p.channels / cut.vector * multiple_blocks(p, cut);
+    }
 };
 
-void estimator::add_tile(int vector, const block_shape &block, int columns) {
-    const bool nxc = p.channels_last;
-    const int m = p.multiplier;
-    const row_read src = reads(columns, vector);
+void estimator::add_tile(
+        int vector, int multiples, const block_shape &block, int columns) {
+    const bool nxc = p.channels_last, grouped = is_grouped(p);
+    const int m = multiples;
+    // Threads that read the same of src, and of dst.
+    const double of_src = static_cast<double>(p.multiplier) / m,
+                 sharing = grouped ? sharers(vector) : 1;
+    const row_read src = reads(columns, vector, of_src);
     const int phases = std::min(p.row.step, p.row.taps);
     const double of_row = phases * src.met * vector;
-    const double of_dst = static_cast<double>(columns) * vector * m;
-    const int dst_loaded = nxc
-            ? vector_of_channels(bytes, p.alignment, vector * m, p.written)
-            : src.loaded;
+    const double of_dst
+            = static_cast<double>(columns) * (grouped ? 1 : vector) * m;
+    const double products = static_cast<double>(columns) * vector * m * taps;
+    constexpr double most_products = 2500;
+    if (grouped && products * wide > most_products) return;
+    const int dst_loaded = nxc ? vector_of_channels(bytes, p.alignment,
+                                   grouped ? m : vector * m, p.written)
+                               : src.loaded;
     walk_estimate of {*this, block, sums_bytes, 0.9, is_long()};
     of.raw = (of_row * p.depth.taps + of_dst) * bytes / 4;
-    of.registers = registers_of(kept() * of_dst, vector, of_row);
+    of.registers = registers_of(kept() * of_dst, taps * m * vector, of_row)
+            + (grouped ? 8 : 0);
     of.loads = of_row / src.loaded * p.depth.taps + of_dst / dst_loaded;
-    of.instructions = of_dst * taps * wide
+    of.instructions = products * wide
             + loading(of.loads, of_row * p.depth.taps + of_dst) + 26
             + (kept() - 1) * of_dst * wide
                     * (kept() > 4 && !is_long() ? 0.5 : 0.0);
-    of.bytes = static_cast<double>(columns) * (p.column.step * phases + m)
-            * vector * bytes;
+    of.bytes = grouped ? columns * bytes
+                    * (p.column.step * phases * vector / of_src + m / sharing)
+                       : static_cast<double>(columns)
+                    * (p.column.step * phases + m) * vector * bytes;
     of.wavefronts = of.loads * src.wavefronts;
     of.loaded_bytes = src.loaded * bytes;
-    of.results = columns * vector * used(columns);
-    of.floor = 9.7 * bytes * (m + read_share());
+    of.results = columns * vector / of_src * used(columns);
+    of.floor = 9.7 * bytes
+            * (static_cast<double>(p.multiplier) / p.group + read_share());
     of.may_copy_groups(std::min(src.loaded, dst_loaded) * bytes, false,
-            is_long() ? 500 / (of_dst * taps * wide) : 400 / of.instructions);
+            is_long() ? 500 / (products * wide) : 400 / of.instructions);
+    // Copies of 16 bytes pass the first cache by.
+    of.may_copy &= of_src * sharing <= 1;
     const int ahead = of.best();
     for (const int rows : {1, ahead}) {
         const double all = of.held(rows);
@@ -70,17 +89,53 @@ void estimator::add_tile(int vector, const block_shape &block, int columns) {
             unroll = whole;
         unroll = of.copied(rows) ? kept() <= 4 ? kept() : of.group
                                  : ceil_div(unroll, rows) * rows;
-        tiles.push_back({of.cost(rows, moves + groups),
-                {p, of.cut(vector, columns, rows, unroll)}});
+        if (!grouped)
+            tiles.push_back({of.cost(rows, moves + groups),
+                    {p, of.cut(vector, columns, rows, unroll)}});
+        // Rows that move take instructions, bodies without moves registers.
+        for (const int steps : {rows, whole}) {
+            constexpr double read_in_time = 2500; // of machine code
+            if (!grouped || of.copied(rows)
+                    || (steps > rows
+                            && (kept() == 1
+                                    || steps * of.instructions > read_in_time)))
+                continue;
+            work_cut cut = of.cut(vector, columns, rows, steps);
+            cut.multiples = multiples;
+            if (steps == whole)
+                cut.blocks = std::max(1,
+                        std::min(cut.blocks,
+                                blocks_of(block.threads,
+                                        static_cast<int>(all * 1.08 + 4))));
+            const double moving
+                    = steps % kept() == 0 ? 0 : (kept() - 1) * of_dst * wide;
+            tiles.push_back({of.cost(rows, moving), {p, cut}});
+        }
+        if (grouped && of.copied(rows)) {
+            work_cut cut = of.cut(vector, columns, rows, unroll);
+            cut.multiples = multiples;
+            tiles.push_back({of.cost(rows, moves + groups), {p, cut}});
+        }
         if (ahead == 1) break;
     }
 }
 
 void estimator::add_tiles() {
     for (const int vector : channel_vectors(p.read)) {
-        const block_shape block = block_of(vector, is_long() ? 160 : 288);
-        for (int columns = 1; columns <= std::min(width, 16); ++columns)
-            add_tile(vector, block, columns);
+        const int most_threads = is_long() ? 160 : 288;
+        for (int multiples = p.multiplier; multiples >= 1; --multiples) {
+            if (p.multiplier % multiples
+                    || (multiples < p.multiplier && !is_grouped(p)))
+                continue;
+            const int shares = p.multiplier / multiples;
+            const block_shape block = shares == 1 || !is_grouped(p)
+                    ? block_of(vector, most_threads)
+                    : block_of_lanes(p.channels / vector * shares,
+                            std::min(vector, multiples) * bytes, most_threads,
+                            256);
+            for (int columns = 1; columns <= std::min(width, 16); ++columns)
+                add_tile(vector, multiples, block, columns);
+        }
     }
     std::ranges::stable_sort(tiles, {}, &choice::cost);
 }
@@ -88,15 +143,16 @@ void estimator::add_tiles() {
 /// NCX: a block has channels side by side whose planes, of so many threads, cover it best.
 void share_block(const estimator &e, work_cut &cut, double slots) {
     cut.lanes = cut.run = 1;
-    if (slots > 64 || e.p.channels == 1 || e.p.images == 1) return;
+    const int lanes = e.lanes_of(cut);
+    if (slots > 64 || lanes == 1 || e.p.images == 1) return;
     cut.run = static_cast<int>(slots);
     double best_score = -1;
     for (int channels = 1; channels <= cut.threads / cut.run; ++channels) {
         const int wide = cut.run * channels;
         const double used = static_cast<double>(wide * (cut.threads / wide))
                 / cut.threads;
-        const double whole = static_cast<double>(e.p.channels)
-                / (ceil_div(e.p.channels, channels) * channels);
+        const double whole = static_cast<double>(lanes)
+                / (ceil_div(lanes, channels) * channels);
         const double score = used * whole + 0.15 * std::min(1.0, wide / 32.0)
                 + 0.03 * std::min(1.0, wide / 128.0);
         if (score > best_score) {
@@ -122,6 +178,9 @@ std::optional<choice> finished(const estimator &e, choice tile) {
     best.strip = std::max(1, std::min(steps, longest_chain / cut.columns));
     best.parts = best.rounds = 1;
     best.parts = weights_geometry::of({p, best}).groups;
+    // A block's sums, in steps.
+    const double of_sums
+            = is_grouped(p) ? 4 + 6.0 / cut.columns : 4 + e.taps / 6.0;
     double least_cost = HUGE_VAL;
     for (int strips = 1; strips <= std::max(1, steps / 3); ++strips) {
         cut.strip = std::max(1, ceil_div(steps, strips));
@@ -135,7 +194,7 @@ std::optional<choice> finished(const estimator &e, choice tile) {
         const double spread = p.channels_last
                 ? 1.0
                 : static_cast<double>(cut.threads) * g.channel_blocks
-                        / (static_cast<double>(g.of_block) * p.channels);
+                        / (static_cast<double>(g.of_block) * e.lanes_of(cut));
         for (const int waves : {1, 2, 3, 4, 6, 8}) {
             const int most_parts = std::min<int>(g.groups,
                     std::max(1, static_cast<int>(held * waves / blocks)));
@@ -145,8 +204,8 @@ std::optional<choice> finished(const estimator &e, choice tile) {
                     > longest_chain)
                 continue;
             const double cost = turns_of(cut.parts * blocks / held, 3, 0.4)
-                    * (cut.rounds * (cut.strip + (g.kept - 1) * 0.4 + 2) + 4
-                            + e.taps / 6.0)
+                    * (cut.rounds * (cut.strip + (g.kept - 1) * 0.4 + 2)
+                            + of_sums)
                     * idle * spread;
             if (cost >= least_cost * (waves > 1 ? 0.97 : 1.0)) continue;
             least_cost = cost;
@@ -156,6 +215,13 @@ std::optional<choice> finished(const estimator &e, choice tile) {
     const weights_geometry g = weights_geometry::of(tile.specification);
     if (!g.fits || g.shared_bytes > e.gpu.block_shared_bytes - sums_bytes)
         return {};
+    if (is_grouped(p)) {
+        const double of_thread
+                = best.rounds * (best.strip + (g.kept - 1) * 0.4 + 2) + of_sums;
+        tile.cost *= filling(e.gpu, best, g.grid) * of_thread * g.grid
+                * best.threads
+                / (of_strip * std::max(steps, 1) * e.lanes_of(best));
+    }
     return tile;
 }
 
@@ -171,21 +237,29 @@ std::vector<choice> tiles_of_rows(const estimator &e) {
         const int row_taps = p.column.taps > 1
                 ? 1
                 : ceil_div(p.row.taps, ceil_div(p.row.taps, most_rows));
-        const int registers = (columns * p.multiplier * row_taps + met) * e.wide
-                + met * e.bytes / 8 + 40
-                + p.column.taps * row_taps * p.multiplier * e.wide;
-        if (registers > 230) continue;
-        work_cut cut {};
-        cut.columns = columns;
-        cut.row_taps = row_taps;
-        if (row_taps > 1) cut.unroll = 4;
-        cut.unchecked = row_taps > 1;
-        const block_shape block = e.block_of(cut.vector);
-        cut.lanes = block.lanes;
-        cut.threads = block.threads;
-        cut.blocks = std::clamp(e.blocks_of(cut.threads, registers), 1, 8);
-        tiles.push_back(
-                {static_cast<double>(met + columns) / columns, {p, cut}});
+        for (int multiples = p.multiplier; multiples >= 1; --multiples) {
+            if (p.multiplier % multiples
+                    || (multiples < p.multiplier && !is_grouped(p)))
+                continue;
+            const int registers
+                    = (columns * multiples * row_taps + met) * e.wide
+                    + met * e.bytes / 8 + 40
+                    + p.column.taps * row_taps * multiples * e.wide;
+            if (registers > 230) continue;
+            work_cut cut {};
+            cut.columns = columns;
+            cut.row_taps = row_taps;
+            if (is_grouped(p)) cut.multiples = multiples;
+            if (row_taps > 1) cut.unroll = 4;
+            cut.unchecked = row_taps > 1;
+            const block_shape block = e.block_of(cut.vector);
+            cut.lanes = block.lanes;
+            cut.threads = block.threads;
+            cut.blocks = std::clamp(e.blocks_of(cut.threads, registers), 1, 8);
+            const int of_dst = columns * (is_grouped(p) ? multiples : 1);
+            tiles.push_back(
+                    {static_cast<double>(met + of_dst) / of_dst, {p, cut}});
+        }
     }
     return tiles;
 }
@@ -195,7 +269,7 @@ std::optional<choice> staged_rows_choice(const tile_estimator &e) {
     const problem_specification &p = e.p;
     const gpu_facts &gpu = e.gpu;
     constexpr int shortest = 9;
-    if (p.channels_last || e.bytes < 4 || p.multiplier > 1
+    if (p.channels_last || e.bytes < 4 || p.group * p.multiplier > 1
             || p.column.taps < shortest || p.column.taps > most_taps
             || p.column.step > 1 || p.column.dilation != -1 || !p.row.is_flat()
             || !p.depth.is_flat())
@@ -259,10 +333,26 @@ std::vector<choice> weights_choices(
     const auto staged = staged_rows_choice(e);
     if (staged && (e.tiles.empty() || staged->cost < e.tiles[0].cost))
         chosen.push_back(*staged);
+    if (is_grouped(p)) {
+        // What a tile costs follows from how tiles fill the device, too.
+        constexpr size_t most_tried = 60;
+        std::vector<choice> done;
+        for (const choice &each : e.tiles) {
+            if (done.size() >= most_tried
+                    || (!done.empty() && each.cost > 1.9 * done[0].cost))
+                break;
+            if (const auto tile = finished(e, each)) done.push_back(*tile);
+        }
+        std::ranges::stable_sort(done, {}, &choice::cost);
+        e.tiles = done;
+    }
     for (const choice &each : e.tiles) {
         if (chosen.size() >= 4 || each.cost > 1.9 * e.tiles[0].cost) break;
         if (!is_unlike(chosen, each.specification.cut)) continue;
-        if (const auto tile = finished(e, each)) chosen.push_back(*tile);
+        if (is_grouped(p))
+            chosen.push_back(each);
+        else if (const auto tile = finished(e, each))
+            chosen.push_back(*tile);
     }
     return chosen;
 }

@@ -47,8 +47,10 @@ constexpr weights_geometry weights_geometry::of(const kernel_specification &s) {
     const int tile_step = g.tiles > g.column_step ? of_tile : 0;
     g.src = row_table::of(
             p, p.read, c.vector, p.column.read, tile_step * p.column.step);
-    g.dst = row_table::of(
-            p, p.written, c.vector * p.multiplier, p.column.written, tile_step);
+    const int multiples = multiples_of(p, c);
+    g.dst = row_table::of(p, p.written,
+            is_grouped(p) ? multiples : c.vector * p.multiplier,
+            p.column.written, tile_step);
     g.src.phases = stride;
     g.src.depths.count = p.depth.taps;
     if (stride > most_phases || g.row_taps > most_taps
@@ -85,8 +87,7 @@ constexpr weights_geometry weights_geometry::of(const kernel_specification &s) {
     }
     g.dst.phase_used[0] = g.dst.depths.used[0] = g.dst.depths.always_inside[0]
             = true;
-    g.sums = p.multiplier * c.vector * p.depth.taps * g.row_taps
-            * p.column.taps;
+    g.sums = multiples * c.vector * p.depth.taps * g.row_taps * p.column.taps;
     g.copied = c.copies && least(g.src.loaded, g.dst.loaded) * bytes >= 4;
     if (g.copied) {
         const int slots = (c.ahead + 1) * c.unroll * c.threads * bytes;
@@ -96,7 +97,8 @@ constexpr weights_geometry weights_geometry::of(const kernel_specification &s) {
     const long long items = static_cast<long long>(g.tiles) * g.classes
             * g.strips * p.depth.written * p.images;
     if (items >= 1 << 30) return g;
-    g.channel_blocks = ceil_div(p.channels / c.vector, c.lanes);
+    g.channel_blocks
+            = ceil_div(p.channels / c.vector * multiple_blocks(p, c), c.lanes);
     g.of_block = c.threads / (c.run * c.lanes) * c.run;
     if (g.of_block == 0) return g;
     g.items = static_cast<int>(items);

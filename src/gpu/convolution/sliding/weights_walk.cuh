@@ -14,17 +14,21 @@ struct weights_walk {
             = geometry_for<s, weights_geometry>::g;
     using type = stored_of<p.type>;
     using sum_type = sum_of<p.type>;
-    static constexpr bool nxc = p.channels_last;
-    static constexpr bool grouped = false;
+    static constexpr bool grouped = false; ///< of rows that leave the ring
+    /// Channels of dst, and threads side by side that share channels of src.
+    static constexpr int multiples = multiples_of(p, cut),
+                         multiple_blocks = sliding::multiple_blocks(p, cut);
+    /// Depthwise each channel of a vector has channels of dst of its own.
+    static constexpr int own = is_grouped(p) ? 1 : cut.vector;
     /// Rows from a step to the next one.
     static constexpr int src_step = g.src_step, dst_step = g.classes;
 
-    int channel, depth, in_class, tap_row;
-    sum_type sums[p.multiplier][p.depth.taps][g.row_taps][p.column.taps]
+    int channel, multiple, depth, in_class, tap_row;
+    sum_type sums[multiples][p.depth.taps][g.row_taps][p.column.taps]
                  [cut.vector];
     loaded_rows<s, weights_geometry, &weights_geometry::src> src_rows;
     loaded_rows<s, weights_geometry, &weights_geometry::dst> dst_rows;
-    sum_type kept[g.kept][cut.columns][p.multiplier][cut.vector];
+    sum_type kept[g.kept][cut.columns][multiples][own];
     const type *src, *dst;
     int end; ///< of the strip's steps
 
@@ -41,7 +45,7 @@ struct weights_walk {
     template <typename Body>
     __device__ __forceinline__ void for_each_sum(const Body &body) {
         int number = 0;
-        for_each<p.multiplier, p.depth.taps, g.row_taps, p.column.taps,
+        for_each<multiples, p.depth.taps, g.row_taps, p.column.taps,
                 cut.vector>([&](int m, int kd, int kh, int kw, int v) {
             body(sums[m][kd][kh][kw][v], number++);
         });
@@ -93,17 +97,15 @@ struct weights_walk {
     }
 
     __device__ void keep(int age, int slot) {
-        for_each<cut.columns, p.multiplier, cut.vector>(
-                [&](int j, int m, int v) {
-                    kept[age][j][m][v] = dst_used(j)
-                            ? dst_rows.element_of(slot, 0, 0, j * g.column_step,
-                                    nxc ? v * p.multiplier + m : m)
-                            : 0;
-                });
+        for_each<cut.columns, multiples, own>([&](int j, int m, int v) {
+            kept[age][j][m][v] = dst_used(j) ? dst_rows.element_of(slot, 0, 0,
+                                         j * g.column_step, v * multiples + m)
+                                             : 0;
+        });
     }
 
     __device__ void step(int t, int slot, bool checked) {
-        for_each<g.kept - 1, cut.columns, p.multiplier, cut.vector>(
+        for_each<g.kept - 1, cut.columns, multiples, own>(
                 [&](int i, int j, int m, int v) {
                     const int age = g.kept - 1 - i;
                     kept[age][j][m][v] = kept[age - 1][j][m][v];
@@ -120,18 +122,18 @@ struct weights_walk {
                 [&](int f, int kd, int x, int v) {
                     if (g.src.phase_used[f] && g.src.depths.used[kd]
                             && columns.used[x / columns.vector])
-                        values[f][kd][x][v] = src_rows.element_of(
-                                slot, f, kd, x, nxc ? v : 0);
+                        values[f][kd][x][v]
+                                = src_rows.element_of(slot, f, kd, x, v);
                 });
         if constexpr (!g.copied) load_ahead(*this, t, slot, checked);
         for_each<p.depth.taps, g.row_taps, cut.columns, p.column.taps>(
                 [&](int kd, int kh, int j, int kw) {
                     const int x = columns.met[kw][j];
                     if (x < 0 || !g.src.depths.used[kd] || !dst_used(j)) return;
-                    for_each<p.multiplier, cut.vector>([&](int m, int v) {
+                    for_each<multiples, cut.vector>([&](int m, int v) {
                         sums[m][kd][kh][kw][v]
                                 = multiply_add(values[g.phase_of[kh]][kd][x][v],
-                                        kept[g.age_of[kh]][j][m][v],
+                                        kept[g.age_of[kh]][j][m][v % own],
                                         sums[m][kd][kh][kw][v]);
                     });
                 });
@@ -164,9 +166,12 @@ struct weights_walk {
 
     /// Of the weights that a thread has sums of, the number of one.
     __device__ int number_of(int m, int kd, int kh, int kw, int channel) const {
-        return ((kd * p.row.taps + kh + tap_row) * p.column.taps + kw)
-                * (p.channels * p.multiplier)
-                + channel * p.multiplier + m;
+        return (((channel % p.group * p.depth.taps + kd) * p.row.taps + kh
+                        + tap_row)
+                               * p.column.taps
+                       + kw)
+                * (p.channels / p.group * p.multiplier)
+                + channel / p.group * p.multiplier + m;
     }
 };
 
