@@ -1,8 +1,8 @@
-// Depthwise convolution, data: the gradient of src, or the forward direction (README.md has the
-// formula). A thread's tile walks along the rows that are read (data_walk.cuh), or taps pass it
-// by (data_rows.cuh). Every element has its terms in one order, by rows, then depths, columns
-// and channels, whatever the tile: the bits follow from the problem alone. Taps that meet
-// nothing in any tile are left out.
+// Convolution of few channels to a group, data: the gradient of src, or the forward direction
+// (README.md has the formula). A thread's tile walks along the rows that are read
+// (data_walk.cuh), or taps pass it by (data_rows.cuh). Every element has its terms in one order,
+// by rows, then depths, columns and channels, whatever the tile: the bits follow from the
+// problem alone. Taps that meet nothing in any tile are left out.
 //
 // In NCX a block may collect the results of whole planes in shared memory, to write them by
 // vectors wherever rows begin, and may have what it reads copied there at once.

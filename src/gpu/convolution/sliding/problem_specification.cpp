@@ -60,8 +60,12 @@ std::string refusal_of(const convolution_problem &p) {
         if (weights[i + 3] > longest_chain)
             return "takes windows up to 4,096; " + given(p);
     }
+    // Sums of weights have no terms of other channels; depthwise they are those of a thread.
+    const int64_t multiples = weights[forward ? 2 : 1];
+    const bool of_data = !is_of_weights(p)
+            || (weights[2] == 1 && multiples <= most_multiples);
     const int64_t of_a_column
-            = weights[forward ? 2 : 1] * weights[3] * weights[4];
+            = (of_data ? multiples : 1) * weights[3] * weights[4];
     if (of_a_column > longest_chain || of_a_column * weights[5] > longest_chain)
         return "takes sums of at most 4,096 terms; " + given(p);
     if (p.src.dims[0] >= most_positions

@@ -81,7 +81,8 @@ void add_long_rows(data_estimator &e) {
 void add_passing_rows(data_estimator &e) {
     const problem_specification &p = e.p;
     const int m = multiples_at_once(p);
-    if ((p.row.taps * p.depth.taps == 1 && m == p.multiplier)
+    if ((p.row.taps * p.depth.taps == 1 && m == p.multiplier
+                && !e.tiles.empty())
             || p.row.taps > most_taps || p.depth.taps > most_taps)
         return;
     for (const int vector : e.channel_vectors(p.written))

@@ -142,13 +142,24 @@ constexpr int most_multiples = 16;
 constexpr bool is_grouped(const problem_specification &p) {
     return p.group > 1 || p.multiplier > most_multiples;
 }
-/// Data: multiples whose products a row of taps has together, which follow from the problem, as
-/// the order of a sum does.
+/// Data: multiples whose products a row of taps has together. They follow from the problem, as
+/// the order of a sum does: what one result meets of so many fits in registers.
 constexpr int multiples_at_once(const problem_specification &p) {
-    int at_once = least(p.multiplier, most_multiples);
+    if (!is_grouped(p)) return p.multiplier;
+    constexpr int registers = 96;
+    const int gap = p.channels_last && p.column.parts() ? 1
+            : p.column.dilation < 0                     ? -p.column.dilation
+                                                        : p.column.dilation;
+    const int met = (p.column.taps - 1) * gap / p.column.up + 1;
+    const int fit = registers * 4 / sum_bytes_of(p.type) / met;
+    int at_once = least(p.multiplier, most(1, least(fit, most_multiples)));
     while (p.multiplier % at_once)
         --at_once;
-    return at_once;
+    // Of a prime number of them all, if they are few.
+    return at_once > 2 || p.multiplier > 2 * most_multiples
+                    || p.multiplier > fit
+            ? at_once
+            : p.multiplier;
 }
 
 /// Channels that so many of one group meet.

@@ -1,8 +1,8 @@
-// Depthwise convolution, gradient of the weights (README.md has the formula). A thread walks
-// along the rows of src and dst (weights_walk.cuh) with the sums of all taps in registers. A
-// block adds its threads' sums and writes a partial sum of each weight; weights_sum.cuh adds
-// these in f64. No sum in f32 has more terms than the plan says, every order is fixed, and
-// there are no atomics.
+// Convolution of few channels to a group, gradient of the weights (README.md has the formula). A
+// thread walks along the rows of src and dst (weights_walk.cuh) with the sums of all taps in
+// registers. A block adds its threads' sums and writes a partial sum of each weight;
+// weights_sum.cuh adds these in f64. No sum in f32 has more terms than the plan says, every
+// order is fixed, and there are no atomics.
 //
 // A zero stands for what lies outside: a total that is not finite is taken again from the
 // definition.
