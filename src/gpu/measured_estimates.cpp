@@ -124,13 +124,17 @@ double cycles_of_tiles(
             / tile;
 }
 
-/// Plain products of gpu_sliding in a cycle of a multiprocessor, which has 128, or 64 of f64: by
-/// the instructions of its loops, of which 75 to 85 % are products, 80 to 90. What is not
-/// measured is taken to be less.
+/// Plain products of gpu_sliding in a cycle of a multiprocessor, which has 128, or 64 of f64, in
+/// the middle of 120 gradients that products bind (H200, c08faeb0). Where many channels are read
+/// for a result they pass by in parts, which in NXC are loads of few elements each.
 double plain_rate(const convolution_problem &problem) {
-    return detail::size_of(problem.src.type) == 8 ? 32
-            : is_of_weights(problem)              ? 60
-                                                  : 70;
+    constexpr int64_t many = 16;
+    const bool wide = detail::size_of(problem.src.type) == 8;
+    if (is_of_weights(problem)) return wide ? 25 : 48;
+    const bool last = are_channels_last(problem);
+    if (last && problem.weights.dims[is_to_src(problem) ? 1 : 2] > many)
+        return wide ? 5 : 21;
+    return !wide ? 50 : last ? 15 : 19;
 }
 
 /// Cycles of 1.7 GHz that a multiprocessor has for a point of dst, of a group.
@@ -153,19 +157,23 @@ struct cycles_of_a_point {
     double of_sliding() const {
         return with_moved(products / plain_rate(problem));
     }
-    /// Groups at once, by cuDNN in 16 bits or relaxed f32, as tiles of 64 channels, of which those
-    /// of a group are multiplied. The rates are such that a kernel of 60 products of data in a
-    /// cycle took 0.82 of cuDNN's time on 8 to 8 channels and 1.4 to 1.9 of it on 8 to 12, and one
-    /// of 42 products of weights twice its time in NXC and 0.82 in NCX (H100, a39b004; H200,
-    /// 408e674).
+    /// By cuDNN in 16 bits or relaxed f32, one group's tile of 64 by 64 channels after the other,
+    /// of which those of the group are used. Of weights in NXC it has a kernel of its own for
+    /// groups of 8 by 8. (H200, c08faeb0: 20 gradients of 2 to 32 channels to a group, by a
+    /// factor of 3 more or less.)
     double of_tiles_of_groups() const {
-        const double rate = (is_of_weights(problem) ? 670.0 : 480.0) * 2
+        constexpr double tile = 64, products_of_tiles = 900,
+                         products_of_eights = 85, copies = 4;
+        const bool last = are_channels_last(problem);
+        const double used
+                = std::min(1.0, static_cast<double>(weights[1]) / tile)
+                * std::min(1.0, static_cast<double>(weights[2]) / tile);
+        const bool eights = last && is_of_weights(problem) && weights[1] == 8
+                && weights[2] == 8;
+        const double rate
+                = (eights ? products_of_eights : products_of_tiles * used) * 2
                 / static_cast<double>(detail::size_of(problem.src.type));
-        constexpr double tile = 64, copies = 4;
-        const auto group
-                = static_cast<double>(std::max(weights[1], weights[2]));
-        return with_moved(products * std::max(tile / group, 1.0) / rate)
-                + (are_channels_last(problem) ? 0 : copies * moved);
+        return with_moved(products / rate) + (last ? 0 : copies * moved);
     }
     /// One group after the other, each with launches and copies.
     double of_parts(const compile_options &options) const {
