@@ -125,7 +125,7 @@ double cycles_of_tiles(
 }
 
 /// Plain products of gpu_sliding in a cycle of a multiprocessor, which has 128, or 64 of f64, in
-/// the middle of 120 gradients that products bind (H200, c08faeb0). Where many channels are read
+/// the middle of 120 gradients that products bind (H200, c0d06f58). Where many channels are read
 /// for a result they pass by in parts, which in NXC are loads of few elements each.
 double plain_rate(const convolution_problem &problem) {
     constexpr int64_t many = 16;
@@ -159,7 +159,7 @@ struct cycles_of_a_point {
     }
     /// By cuDNN in 16 bits or relaxed f32, one group's tile of 64 by 64 channels after the other,
     /// of which those of the group are used. Of weights in NXC it has a kernel of its own for
-    /// groups of 8 by 8. (H200, c08faeb0: 20 gradients of 2 to 32 channels to a group, by a
+    /// groups of 8 by 8. (H200, c0d06f58: 20 gradients of 2 to 32 channels to a group, by a
     /// factor of 3 more or less.)
     double of_tiles_of_groups() const {
         constexpr double tile = 64, products_of_tiles = 900,
