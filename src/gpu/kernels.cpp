@@ -22,7 +22,7 @@ constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
                 "16-bit NCX, 7x7, 16 to 63 points along W, tensor cores",
                 depthwise::make},
         {"convolution.gpu_sliding",
-                "few channels of each group, compiled for the problem",
+                "few channels, of one group or each of several, compiled",
                 sliding::make, sliding_yields},
         {"convolution.gpu_col2im", "dX of one group: a product, then sums",
                 col2im::make, col2im_yields},

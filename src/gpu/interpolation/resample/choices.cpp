@@ -31,7 +31,7 @@ constexpr form_costs of_tiles {
 constexpr form_costs of_lines {
         1.0, 8, 0.45, 0.15, 0.1, 0.18, 0.53, 3, 640, 1, 0, 0.57};
 constexpr double bytes_of_cycle = 19;
-/// Cycles of a block before its first tile (tables and barriers), and before its first line.
+/// Cycles of a block before its first tile (tables), and before its first line.
 constexpr double before_tiles = 1200, before_lines = 400;
 /// Times as long as by its parts takes a kernel whose columns have single elements at places of
 /// their own, but for those that walk first (H200, 72 problems).

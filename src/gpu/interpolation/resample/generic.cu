@@ -1,5 +1,3 @@
-#include <cstdint>
-
 #include "gpu/device/early_start.cuh"
 #include "gpu/interpolation/resample/generic.cuh"
 #include "gpu/interpolation/resample/generic.hpp"

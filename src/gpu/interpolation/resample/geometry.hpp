@@ -174,8 +174,10 @@ constexpr void add_tiles(
         g.gathered_bytes
                 = ceil_div(static_cast<int>(count) * bytes + 32, 128) * 128;
     }
-    g.shared_bytes
-            = g.table_bytes + g.gathered_bytes + g.stage_bytes * c.stages;
+    // What no tile uses: orders of sums were fixed with it, by how many blocks fit.
+    constexpr int beside = 128;
+    g.shared_bytes = beside + g.table_bytes + g.gathered_bytes
+            + g.stage_bytes * c.stages;
     g.lanes = (p.walk.is_there() ? g.tiles : c.strip) * g.vectors;
     g.lane_items
             = c.planes * (p.walk.is_there() ? c.parts * p.middle.written : 1);

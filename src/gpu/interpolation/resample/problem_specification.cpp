@@ -245,7 +245,7 @@ std::vector<mapped_problem> specifications_of(
     } else {
         add(none, none, 0);
         // Some rows one after the other, as a walk that adds none of them up: a thread finds
-        // its columns once for all. The most that divide all and that have small tables.
+        // its columns once for all. At most 4,096 that divide all, whose tables are small.
         constexpr int longest = 4096;
         int parts = ceil_div(s.outer[0], longest);
         while (parts < longest && s.outer[0] % parts != 0)
