@@ -102,16 +102,6 @@ TEST(resample_maps, the_order_of_sums_follows_from_one_image) {
     }
 }
 
-// With 128 bytes less a multiprocessor would hold six tiles, and columns would come first.
-TEST(resample_maps, an_order_hangs_on_the_memory_of_a_tile) {
-    auto p = dense_problem(24, 3, {6, 21, 9}, {10, 28, 6});
-    p.diff_src.type = p.diff_dst.type = data_type::f32;
-    std::string refusal;
-    const auto forms = specifications_of({p, {}, {}}, 16, refusal);
-    ASSERT_FALSE(forms.empty()) << refusal;
-    EXPECT_TRUE(forms[0].specification.walk_first);
-}
-
 // 16 terms along each axis are many for a thread, unless an image has enough sums; the number of
 // images says nothing.
 TEST(resample_maps, long_sums_are_taken_where_an_image_has_many) {
