@@ -15,7 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "emulated/typed.hpp"
-#include "gpu/device/shared_memory.cuh"
+#include "gpu/device/tensor_cores.cuh"
 #include "gpu_cuts/depthwise.hpp"
 #include "support/plain_convolution.hpp"
 

@@ -41,7 +41,7 @@ void run_kernels(const convolution_problem &p, bool long_sums,
         run(descending, [&] {
             const auto kernel = long_sums
                     ? direct::gather_kernel<Type, forward, gpu::long_sum, Index>
-                    : direct::gather_kernel<Type, forward, direct::plain_sum,
+                    : direct::gather_kernel<Type, forward, gpu::plain_sum,
                             Index>;
             kernel(read, weights, written, shape);
         });

@@ -64,7 +64,8 @@ void carry_out(const convolution_problem &p, bool descending,
     std::vector<float> src(data[0].begin(), data[0].end());
     const std::vector<float> weights(data[1].begin(), data[1].end());
     const std::vector<float> dst(data[2].begin(), data[2].end());
-    const int64_t count = gathered_floats(shape);
+    const int64_t count = int64_t {shape.outputs}
+            * tap_floats(shape.steps, shape.stride, shape.held_channels);
     std::vector<float4> gathered(static_cast<size_t>(count / 4));
     auto *const floats = reinterpret_cast<float *>(gathered.data());
     emulated::tensors

@@ -102,10 +102,11 @@ void by_pointwise(const convolution_problem &p, problem_shape shape,
     if (p.direction != convolution_direction::backward_weights) {
         with_kernel<1, 2, 4, 8, 16>(shape.planes, products_of(shape),
                 [&]<bool planes, int steps>() {
-                    run_blocks(blocks, data_shared_bytes(shape), random, [&] {
-                        data_kernel<Type, planes, steps>(first.data(),
-                                weights.data(), second.data(), shape);
-                    });
+                    run_blocks(
+                            blocks, shared_bytes_of(shape, false), random, [&] {
+                                data_kernel<Type, planes, steps>(first.data(),
+                                        weights.data(), second.data(), shape);
+                            });
                 });
         second.take(data[shape.first_is_dst ? 0 : 2]);
         return;
@@ -116,7 +117,7 @@ void by_pointwise(const convolution_problem &p, problem_shape shape,
             static_cast<size_t>(partial.count * partial.parts), NAN);
     with_kernel<1, 2, 4>(shape.planes, products_of(shape),
             [&]<bool planes, int row_tiles>() {
-                run_blocks(partial.parts, weights_shared_bytes(shape), random,
+                run_blocks(partial.parts, shared_bytes_of(shape, true), random,
                         [&] {
                             weights_kernel<Type, planes, row_tiles>(
                                     first.data(), second.data(),

@@ -2,8 +2,6 @@
 // columns_kernel or rows_kernel, which leave partial sums in the workspace, and of
 // final_kernel, which adds these up in order of their number. README.md says which of the
 // two takes what.
-#include <optional>
-
 #include "gpu/bias/cut.hpp"
 #include "gpu/device/dtype.cuh"
 #include "gpu/kernels.hpp"
@@ -16,12 +14,16 @@ namespace {
 
 /// By columns where there is a cut by these, else by rows.
 template <typename Type, typename Result>
-launched_plan::launches launches_of(const bias_problem &problem,
-        const std::optional<columns_cut> &columns, const rows_cut &rows,
-        const partial_shape &sums) {
+plan_or_refusal plan_by(const bias_problem &problem, int multiprocessors) {
+    // One wave, which leaves the final kernel room to start early.
+    const int64_t wave = (resident - 1) * int64_t {multiprocessors};
+    const auto columns = cut_columns(problem, wave);
+    const rows_cut rows
+            = columns ? rows_cut {} : cut_rows(problem, wave * warps);
+    const partial_shape sums = columns ? columns->sums : rows.sums;
     const int lanes = final_lanes(sums);
-    return [=](std::span<void *const> args, std::byte *workspace,
-                   const launch_stream &stream) {
+    const auto launches = [=](std::span<void *const> args, std::byte *workspace,
+                                  const launch_stream &stream) {
         const auto *from = static_cast<const Type *>(args[0]);
         auto *partials = reinterpret_cast<sum_of<Type> *>(workspace);
         if (columns) {
@@ -43,31 +45,21 @@ launched_plan::launches launches_of(const bias_problem &problem,
                 0, stream, partials, static_cast<Result *>(args[1]),
                 problem.diff_bias_stride, sums, lanes);
     };
+    return std::make_unique<launched_plan>(
+            launches, sizeof(sum_of<Type>) * static_cast<size_t>(sums.total()));
 }
 
 } // namespace
 
 plan_or_refusal make(
         const bias_problem &problem, const compile_options &options) {
-    // One wave, which leaves the final kernel room to start early.
-    const int64_t wave = (resident - 1)
-            * int64_t {properties_of(static_cast<int>(options.device))
-                               .multiprocessors};
-    const auto columns = cut_columns(problem, wave);
-    const rows_cut rows
-            = columns ? rows_cut {} : cut_rows(problem, wave * warps);
-    const partial_shape &sums = columns ? columns->sums : rows.sums;
+    const int multiprocessors
+            = properties_of(static_cast<int>(options.device)).multiprocessors;
     const bool wide = problem.diff_bias_type != problem.diff_dst.type;
-    return with_float_type(
-            problem.diff_dst.type, [&]<typename Type>() -> plan_or_refusal {
-                return std::make_unique<launched_plan>(wide
-                                ? launches_of<Type, float>(
-                                        problem, columns, rows, sums)
-                                : launches_of<Type, Type>(
-                                        problem, columns, rows, sums),
-                        sizeof(sum_of<Type>)
-                                * static_cast<size_t>(sums.total()));
-            });
+    return with_float_type(problem.diff_dst.type, [&]<typename Type>() {
+        return wide ? plan_by<Type, float>(problem, multiprocessors)
+                    : plan_by<Type, Type>(problem, multiprocessors);
+    });
 }
 
 } // namespace gradnn::gpu::bias

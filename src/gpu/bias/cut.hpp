@@ -8,9 +8,7 @@
 #include <numeric>
 #include <optional>
 
-#include "gpu/bias/columns.cuh"
-#include "gpu/bias/final.cuh"
-#include "gpu/bias/rows.cuh"
+#include "gpu/bias/kernels.cuh"
 #include "gpu/convolution/facts.hpp"
 #include "gpu/device/rounding.hpp"
 #include "kernel/problem.hpp"

@@ -1,22 +1,26 @@
-// Sums of any number of terms that keep their digits, for the few places where a
-// thread adds up more terms than plain sums can take.
+// Plain sums, and sums of any number of terms that keep their digits, for the few places
+// where a thread adds up more terms than plain sums can take.
 #pragma once
 
 #include <cuda_runtime.h>
 
 namespace gradnn::gpu {
 
-/// Of f32 sums: in f64. Their error is 2^-53 a term.
+/// A sum of a few thousand terms.
 template <typename Sum>
-class long_sum {
+class plain_sum {
 public:
-    __device__ void add(double value) { total_ += value; }
-    __device__ void add(const long_sum &other) { total_ += other.total_; }
-    __device__ double value() const { return total_; }
+    __device__ void add(Sum value) { total_ += value; }
+    __device__ void add(const plain_sum &other) { total_ += other.total_; }
+    __device__ Sum value() const { return total_; }
 
 private:
-    double total_ = 0;
+    Sum total_ = 0;
 };
+
+/// Of f32 sums: in f64. Their error is 2^-53 a term.
+template <typename Sum>
+class long_sum : public plain_sum<double> {};
 
 /// Of f64 sums: compensated (Knuth's two-sum). What each addition rounds away is
 /// summed beside them, so that the error does not grow with the terms.

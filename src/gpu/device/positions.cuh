@@ -3,8 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
-#include "gpu/device/divider.hpp"
+#include "gpu/device/rounding.hpp"
 
 namespace gradnn::gpu {
 
@@ -19,23 +20,12 @@ __device__ __forceinline__ int take(int &rest, int count) {
     rest /= count;
     return taken;
 }
-__device__ __forceinline__ int take(uint32_t &rest, uint32_t count) {
-    const uint32_t taken = rest % count;
-    rest /= count;
-    return static_cast<int>(taken);
-}
-__device__ __forceinline__ int take(
-        uint32_t &rest, const exact_divider &divider) {
-    const uint32_t quotient = divider.quotient(rest);
-    const uint32_t taken = rest - quotient * divider.by;
-    rest = quotient;
-    return static_cast<int>(taken);
-}
-template <typename Index>
-__device__ __forceinline__ Index take(
-        Index &rest, const divisor<Index> &divider) {
-    const Index quotient = divider.quotient(rest);
-    const Index taken = rest - quotient * divider.by;
+/// By an exact_divider or a divisor.
+template <typename Number, typename Divider>
+__device__ __forceinline__ auto take(Number &rest, const Divider &divider)
+        -> std::make_signed_t<decltype(divider.quotient(rest))> {
+    const Number quotient = divider.quotient(rest);
+    const Number taken = rest - quotient * divider.by;
     rest = quotient;
     return taken;
 }
@@ -47,10 +37,11 @@ __device__ __forceinline__ int64_t take(int64_t &rest, int64_t count) {
         rest /= count;
         return taken;
     }
-    auto narrow = static_cast<uint32_t>(rest);
-    const int taken = take(narrow, static_cast<uint32_t>(count));
-    rest = narrow;
-    return taken;
+    const auto narrow = static_cast<uint32_t>(rest);
+    const auto by = static_cast<uint32_t>(count);
+    const uint32_t taken = narrow % by;
+    rest = narrow / by;
+    return static_cast<int>(taken);
 }
 
 } // namespace gradnn::gpu

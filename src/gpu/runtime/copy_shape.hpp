@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "gpu/device/divider.hpp"
+#include "gpu/device/rounding.hpp"
 #include "gpu/runtime/copy.hpp"
 
 namespace gradnn::gpu::copies {

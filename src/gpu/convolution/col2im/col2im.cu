@@ -29,7 +29,6 @@ struct portion {
     dense_problem product;
     int64_t times;
     implicit_gemm::tile_launcher multiply; ///< empty where CUTLASS refuses
-    size_t bytes; ///< of the products and their partial sums
 };
 
 /// Of each portion the products, then diff_src of these.
@@ -68,27 +67,26 @@ plan_or_refusal make(
     const allocation_guard current(device);
     const int64_t images = cut->mapping.problem.n;
     std::vector<portion> portions;
+    size_t bytes = 0; // of the products and their partial sums
     const auto add_portion
             = [&](int64_t count, int64_t times, const tile_choice &choice) {
                   const dense_problem product = cut->product_of(count);
                   portions.push_back({product, times,
-                          implicit_gemm::launcher_of(name, choice, product),
+                          implicit_gemm::launcher_of(name, choice, product)});
+                  bytes = std::max(bytes,
                           products_bytes(product)
-                                  + partial_bytes(product, choice.slices)});
+                                  + partial_bytes(product, choice.slices));
               };
     add_portion(cut->images, images / cut->images, cut->choice);
     if (cut->last_images() != 0)
         add_portion(cut->last_images(), 1, cut->last_choice);
-    size_t bytes = 0;
-    for (const portion &each : portions) {
-        bytes = std::max(bytes, each.bytes);
+    for (const portion &each : portions)
         if (!each.multiply)
             return detail::refuse(
                     text("sizes that CUTLASS's ", cut->choice.tile->name(),
                             " counts in, and at most 65535 of its blocks on a "
                             "side"),
                     problem);
-    }
     std::vector<product_taps> taps;
     const problem_shape shape = shape_of(problem, cut->mapping.problem.k,
             writes_in_place(problem.src) ? problem.src

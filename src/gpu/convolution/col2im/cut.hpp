@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
-#include "gpu/device/divider.hpp"
+#include "gpu/device/rounding.hpp"
 #include "gpu/runtime/device.hpp"
 #include "kernel/kernel.hpp"
 

@@ -18,19 +18,6 @@ constexpr int block = 256;
 /// Loads that a thread has on their way.
 constexpr int batch = 4;
 
-/// Products of one tap.
-template <int Held, typename Sum>
-__device__ __forceinline__ void load_products(
-        Sum (&values)[Held], const Sum *from) {
-    if constexpr (Held == 3) {
-#pragma unroll
-        for (int i = 0; i < Held; ++i)
-            values[i] = from[i];
-    } else {
-        pack<Sum, Held>::load(from).unpack(values);
-    }
-}
-
 template <typename Type, int Held>
 __global__ void __launch_bounds__(block) add_products_kernel(
         const __grid_constant__ problem_shape shape, const product_taps *taps,
@@ -65,7 +52,14 @@ __global__ void __launch_bounds__(block) add_products_kernel(
             sum_of<Type> values[batch][Held] = {};
 #pragma unroll
             for (int t = 0; t < batch; ++t) {
-                if (t < left) load_products(values[t], from);
+                if (t < left) {
+                    if constexpr (Held == 3)
+#pragma unroll
+                        for (int c = 0; c < Held; ++c)
+                            values[t][c] = from[c];
+                    else
+                        pack<sum_of<Type>, Held>::load(from).unpack(values[t]);
+                }
                 const bool ends_row = ++along == along_w.y;
                 from += ends_row ? next_row : shape.next[2];
                 if (ends_row) along = 0;
@@ -81,18 +75,14 @@ __global__ void __launch_bounds__(block) add_products_kernel(
     Type *const to = diff_src + n * shape.strides[0]
             + channel * shape.strides[1] + d * shape.strides[2]
             + h * shape.strides[3] + w * shape.strides[4];
-    Type results[Held];
+    alignas(16) Type results[Held];
 #pragma unroll
     for (int i = 0; i < Held; ++i)
         results[i] = narrow<Type>(sums[i]);
     if constexpr (Held == 2 || Held == 4)
         if (shape.strides[1] == 1
-                && reinterpret_cast<uintptr_t>(to) % sizeof results == 0) {
-            typename pack<Type, Held>::word_type bits;
-            memcpy(&bits, results, sizeof bits);
-            pack<Type, Held> {bits}.stream(to);
-            return;
-        }
+                && reinterpret_cast<uintptr_t>(to) % (Held * sizeof(Type)) == 0)
+            return pack<Type, Held>::load(results).stream(to);
 #pragma unroll
     for (int i = 0; i < Held; ++i)
         to[i * shape.strides[1]] = results[i];

@@ -21,13 +21,13 @@ __device__ __forceinline__ int bytes_past(const void *address) {
             static_cast<uint32_t>(reinterpret_cast<uintptr_t>(address)) & 15U);
 }
 
-/// Submits copies of neighbouring elements of a tensor, which ends at `end`, to shared
+/// Submits copies of neighbouring elements of a tensor of so many `elements` to shared
 /// memory, 16 bytes at a time, with what lies around them within multiples of 16: the
 /// share of thread `thread` of so many. place(at) is the address for the bytes that lie
 /// `at` after the multiple of 16 at or before the first.
 template <typename Type, typename Place>
 __device__ __forceinline__ void fetch_elements(const Type *first, int count,
-        const Type *tensor, const Type *end, int thread, int threads,
+        const Type *tensor, int64_t elements, int thread, int threads,
         const Place &place) {
     const int past = bytes_past(first);
     const int bytes = past + count * static_cast<int>(sizeof(Type));
@@ -35,7 +35,8 @@ __device__ __forceinline__ void fetch_elements(const Type *first, int count,
     const auto *const from = reinterpret_cast<const std::byte *>(first) - past;
     const auto *const tensor_begin
             = reinterpret_cast<const std::byte *>(tensor);
-    const auto *const tensor_end = reinterpret_cast<const std::byte *>(end);
+    const auto *const tensor_end
+            = reinterpret_cast<const std::byte *>(tensor + elements);
     if (from >= tensor_begin && from + rounded <= tensor_end) {
 #pragma unroll 1
         for (int at = thread * 16; at < rounded; at += threads * 16)

@@ -85,9 +85,7 @@ struct held_columns {
                         / 16 * 16;
         fetch_elements(tensor + of.number * columns + begin, stop - begin,
                 tensor,
-                tensor
-                        + shape.images * shape.channels * shape.down.read
-                                * columns,
+                shape.images * shape.channels * shape.down.read * columns,
                 static_cast<int>(threadIdx.x % 32), 32,
                 [&](int at) { return from + at; });
     }

@@ -126,9 +126,8 @@ struct plane_share {
             fetch_elements(
                     held.tensor + held.first(first_plane(stage, i) + of_plane),
                     held.elements(), held.tensor,
-                    held.tensor
-                            + shape.images * shape.channels * held.plane_rows
-                                    * held.columns,
+                    shape.images * shape.channels * held.plane_rows
+                            * held.columns,
                     part * 32 + static_cast<int>(threadIdx.x % 32), parts * 32,
                     [&](int at) {
                         const uint32_t row

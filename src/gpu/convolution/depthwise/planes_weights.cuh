@@ -44,11 +44,11 @@ __global__ void __launch_bounds__(plane_warps * 32, 5)
     const int dst_pitch = dst_held.pitch();
     const int last_row = dst_held.rows() + size - 2; // of src
     float total[size][4] = {};
+    uint32_t src_masks[2];
+    uint32_t dst_masks[2][words];
     // All rows of 16 columns, from these of row 0 of src and row g of dst on.
     const auto add_rows = [&](auto masked, uint32_t src_place,
-                                  uint32_t dst_place,
-                                  const uint32_t(&src_masks)[2],
-                                  const uint32_t(&dst_masks)[2][words]) {
+                                  uint32_t dst_place) {
 #pragma unroll 1
         for (int row = 0; row < dst_held.rows(); row += dst_tile_rows) {
             uint32_t left[2]; // of src: rows g and g + 8
@@ -108,8 +108,6 @@ __global__ void __launch_bounds__(plane_warps * 32, 5)
                     && column + first_column >= 0
                     && column + first_column + tile_span + 2 * words - 2
                             <= along.written;
-            uint32_t src_masks[2];
-            uint32_t dst_masks[2][words];
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 const int from = column + 2 * t + 8 * half;
@@ -134,11 +132,9 @@ __global__ void __launch_bounds__(plane_warps * 32, 5)
                         + dst_held.past(number) + g * dst_pitch
                         + (column + 2 * t + first_column) * 2;
                 if (whole)
-                    add_rows(std::false_type(), src_place, dst_place, src_masks,
-                            dst_masks);
+                    add_rows(std::false_type(), src_place, dst_place);
                 else
-                    add_rows(std::true_type(), src_place, dst_place, src_masks,
-                            dst_masks);
+                    add_rows(std::true_type(), src_place, dst_place);
             }
         }
     }

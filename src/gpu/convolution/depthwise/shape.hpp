@@ -7,7 +7,7 @@
 
 #include <cuda_runtime.h>
 
-#include "gpu/device/divider.hpp"
+#include "gpu/device/rounding.hpp"
 
 namespace gradnn::detail {
 struct convolution_problem;

@@ -16,8 +16,6 @@
 
 namespace gradnn::gpu::direct {
 
-using detail::convolution_direction;
-
 bool is_small(const convolution_problem &problem) {
     // Sums of two are below 2^31.
     constexpr double most = 0x1p30;
@@ -53,7 +51,7 @@ problem_shape<Index> shape_of(const convolution_problem &problem) {
             = [](int64_t number) { return static_cast<Index>(number); };
     const auto &[direction, src, weights, dst, strides, dilations, pads]
             = problem;
-    const bool forward = direction == convolution_direction::forward;
+    const bool forward = direction == detail::convolution_direction::forward;
     problem_shape<Index> shape;
     for (size_t i = 0; i < 3; ++i) {
         // Of a position of src: y * stride + k * dilation is its place in the padded
@@ -80,7 +78,7 @@ problem_shape<Index> shape_of(const convolution_problem &problem) {
     shape.outputs = divisor<Index>(weights.dims[1]);
     shape.inputs = divisor<Index>(weights.dims[2]);
 
-    if (direction == convolution_direction::backward_weights) {
+    if (is_of_weights(problem)) {
         for (const int64_t dim : weights.dims)
             shape.count *= dim;
         return shape;

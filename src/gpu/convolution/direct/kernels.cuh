@@ -55,18 +55,6 @@ __device__ axis_taps<Index> backward_taps(
     return {};
 }
 
-/// A sum of a few thousand terms.
-template <typename Sum>
-class plain_sum {
-public:
-    __device__ void add(Sum value) { total_ += value; }
-    __device__ void add(const plain_sum &other) { total_ += other.total_; }
-    __device__ Sum value() const { return total_; }
-
-private:
-    Sum total_ = 0;
-};
-
 template <typename Type, bool forward, template <typename> typename Total,
         typename Index>
 __global__ void __launch_bounds__(threads)

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "gpu/device/divider.hpp"
 #include "gpu/device/rounding.hpp"
 
 namespace gradnn::detail {

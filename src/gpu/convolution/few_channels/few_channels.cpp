@@ -22,13 +22,6 @@ using detail::text;
 /// Of each multiprocessor, if there are output channels for so many.
 constexpr int64_t wanted_warps = 32;
 
-/// The steps of the kernel that serves a window.
-int steps_of(const problem_shape &shape) {
-    const int steps = ceil_div(shape.kernel, shape.stride);
-    if (shape.stride == 1) return steps <= 3 ? 3 : steps <= 5 ? 5 : 7;
-    return std::max(steps, 2);
-}
-
 /// Of a sum; longer chains of f32 lose digits.
 constexpr int64_t longest_chain = 4096;
 
@@ -62,15 +55,13 @@ problem_shape shape_of(const detail::convolution_problem &problem) {
         shape.dst_strides[i] = problem.dst.strides[axis];
         shape.weights_strides[i] = problem.weights.strides[1 + axis];
     }
-    shape.steps = steps_of(shape);
+    // The steps of the kernel that serves the window.
+    const int steps = ceil_div(shape.kernel, shape.stride);
+    shape.steps = std::max(steps, 2);
+    if (shape.stride == 1) shape.steps = steps <= 3 ? 3 : steps <= 5 ? 5 : 7;
     shape.held_channels = shape.channels == 2 ? 3 : shape.channels;
     shape.channels_last = shape.outputs > 1 && shape.dst_strides[1] == 1;
     return shape;
-}
-
-int64_t gathered_floats(const problem_shape &shape) {
-    return int64_t {shape.outputs}
-    * tap_floats(shape.steps, shape.stride, shape.held_channels);
 }
 
 /// Pieces of rows of a warp's threads at most, none much shorter. Four ways, whose output
@@ -146,7 +137,8 @@ plan_or_refusal make(
     if (grid.blocks == 0)
         return detail::refuse(
                 "a window and a row that fit in shared memory", problem);
-    const int64_t count = gathered_floats(shape);
+    const int64_t count = int64_t {shape.outputs}
+            * tap_floats(shape.steps, shape.stride, shape.held_channels);
     data_kernel *const kernel = data_kernel_of(shape);
     {
         const allocation_guard current(device); // attributes load the kernel

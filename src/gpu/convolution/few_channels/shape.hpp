@@ -99,8 +99,6 @@ struct launch_grid {
 };
 
 problem_shape shape_of(const detail::convolution_problem &);
-/// Floats of the weights as the first kernel gathers them.
-int64_t gathered_floats(const problem_shape &);
 /// Sets what the shape says of the cut; blocks may have so much shared memory.
 launch_grid cut(problem_shape &, int64_t images, int64_t multiprocessors,
         int64_t most_bytes);

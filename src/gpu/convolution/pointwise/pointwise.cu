@@ -51,8 +51,7 @@ plan_or_refusal make(
     if (!shape) return plan_or_refusal::refuse(why);
     const auto device = static_cast<int>(options.device);
     const bool of_weights = is_of_weights(problem);
-    const int64_t bytes = of_weights ? weights_shared_bytes(*shape)
-                                     : data_shared_bytes(*shape);
+    const int64_t bytes = shared_bytes_of(*shape, of_weights);
     const device_properties &properties = properties_of(device);
     const auto most = static_cast<int64_t>(properties.block_shared_bytes);
     if (bytes > most)

@@ -38,25 +38,23 @@ int products_of(const problem_shape &shape) {
             ceil_div(shape.first.channels, product_terms))));
 }
 
-int64_t data_shared_bytes(const problem_shape &shape) {
+int64_t shared_bytes_of(const problem_shape &shape, bool of_weights) {
+    const auto staged = [&](int channels, int positions) {
+        return staged_elements(shape.planes, channels, positions);
+    };
+    const int first = shape.first.channels;
+    const int second = shape.second.channels;
+    if (of_weights) {
+        const int64_t tile = staged(first, weights_positions)
+                + staged(second, weights_positions);
+        return std::max(2 * 2 * tile, 4 * int64_t {first} * second);
+    }
     const int steps = products_of(shape);
     const int positions = data_positions(shape.planes, steps);
-    const int read
-            = staged_elements(shape.planes, shape.first.channels, positions);
-    const int written = staged_elements(shape.planes,
-            shape.planes ? product_rows : shape.second.channels, positions);
-    const int factors = ceil_div(shape.second.channels, product_rows)
-            * product_rows * steps * product_terms;
+    const int read = staged(first, positions);
+    const int written = staged(shape.planes ? product_rows : second, positions);
+    const int factors = round_up(second, product_rows) * steps * product_terms;
     return int64_t {2} * (factors + warps * (2 * read + written));
-}
-
-int64_t weights_shared_bytes(const problem_shape &shape) {
-    const auto staged = [&](const operand &of) {
-        return staged_elements(shape.planes, of.channels, weights_positions);
-    };
-    const int64_t tile = staged(shape.first) + staged(shape.second);
-    const int64_t sums = int64_t {shape.first.channels} * shape.second.channels;
-    return std::max(2 * 2 * tile, 4 * sums);
 }
 
 int64_t parts_of(const problem_shape &shape, int64_t blocks) {
@@ -91,9 +89,8 @@ std::optional<problem_shape> describe(
     if (!is_matrix_product(problem))
         return refuse(
                 "windows of one point, one group, no strides and no pads");
-    const int64_t narrow = std::min(src.dims[1], dst.dims[1]);
-    const int64_t wide = std::max(src.dims[1], dst.dims[1]);
-    if (narrow > most_narrow || wide > most_wide)
+    if (std::min(src.dims[1], dst.dims[1]) > 64
+            || std::max(src.dims[1], dst.dims[1]) > 256)
         return refuse("at most 64 channels of one tensor and 256 of the other");
     problem_shape shape;
     const auto both_are = [&](std::initializer_list<size_t> axes) {

@@ -16,10 +16,6 @@ struct convolution_problem;
 
 namespace gradnn::gpu::pointwise {
 
-/// Channels of the tensor that has fewer, and of the other one.
-constexpr int most_narrow = 64;
-constexpr int most_wide = 256;
-
 /// Rows and columns of the products of tensor cores, and the terms that one adds.
 constexpr int product_rows = 16;
 constexpr int product_columns = 8;
@@ -89,8 +85,7 @@ __host__ __device__ constexpr int staged_elements(
                   : round_up(channels * positions, word_elements);
 }
 
-int64_t data_shared_bytes(const problem_shape &);
-int64_t weights_shared_bytes(const problem_shape &);
+int64_t shared_bytes_of(const problem_shape &, bool of_weights);
 
 /// Partial sums of each weight, for so many blocks that run at a time.
 int64_t parts_of(const problem_shape &, int64_t blocks);
