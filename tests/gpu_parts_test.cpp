@@ -13,16 +13,16 @@
 namespace gradnn::test {
 namespace {
 
-constexpr gpu::taken_apart strides_apart {true, {true, true, true}};
+constexpr std::array<bool, 3> all_axes {true, true, true};
 
 TEST(convolution_parts, refuse_too_many) {
     convolution_problem p = plain_problem(data_type::f32, order::nxc, 1);
     p.direction = convolution_direction::backward_data;
     p.strides = {1, 2, 2};
     p.dst.dims[3] = p.dst.dims[4] = 4;
-    EXPECT_EQ(gpu::parts_of(p, strides_apart, 3).refusal,
+    EXPECT_EQ(gpu::parts_of(p, true, all_axes, 3).refusal,
             "takes what up to 3 parts make, given 4");
-    EXPECT_EQ(gpu::parts_of(p, strides_apart, 4).refusal, "");
+    EXPECT_EQ(gpu::parts_of(p, true, all_axes, 4).refusal, "");
 }
 
 // A dilation that shares a divisor with the stride leaves positions without taps.
@@ -33,7 +33,7 @@ TEST(convolution_parts, leaves_positions_without_taps) {
     for (const int64_t dilation : {2, 3}) {
         p.strides = {1, 2, 2};
         p.dilations = {1, dilation, dilation};
-        const auto made = gpu::parts_of(p, strides_apart, 32);
+        const auto made = gpu::parts_of(p, true, all_axes, 32);
         EXPECT_EQ(made.zeros, dilation == 2);
         EXPECT_EQ(made.parts.size(), dilation == 2 ? 1U : 4U);
         for (const auto &part : made.parts)
@@ -62,10 +62,11 @@ TEST(convolution_parts, compute_the_problem) {
                 p.strides[axis] = random.integer(1, 6);
                 p.dilations[axis] = random.integer(1, 6);
             }
-        gpu::taken_apart what {random.integer(0, 1) == 1, {}};
-        for (bool &axis : what.axes)
+        const bool groups = random.integer(0, 1) == 1;
+        std::array<bool, 3> axes {};
+        for (bool &axis : axes)
             axis = random.integer(0, 3) != 0;
-        const auto made = gpu::parts_of(p, what, 32);
+        const auto made = gpu::parts_of(p, groups, axes, 32);
         if (!made.refusal.empty()) continue;
         if (made.parts.size() < 2 && !made.zeros) continue;
         const bool to_src = p.direction == convolution_direction::backward_data;
@@ -78,9 +79,9 @@ TEST(convolution_parts, compute_the_problem) {
                     data[0][static_cast<size_t>(dot(i, p.src.strides))] = 0.0;
                 });
             for (const auto &part : made.parts) {
-                EXPECT_TRUE(!what.groups || part.problem.weights.dims[0] == 1);
+                EXPECT_TRUE(!groups || part.problem.weights.dims[0] == 1);
                 for (size_t a = 0; to_src && a < 3; ++a) {
-                    if (!what.axes[a] || p.strides[a] == 1) continue;
+                    if (!axes[a] || p.strides[a] == 1) continue;
                     EXPECT_EQ(part.problem.strides[a], 1);
                     EXPECT_FALSE(strays(part.problem, a));
                 }

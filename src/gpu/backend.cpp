@@ -3,12 +3,10 @@
 #include "gpu/backend.hpp"
 
 #include <gradnn/cuda.hpp>
-#include <gradnn/status.hpp>
 
 #include "base/text.hpp"
 #include "gpu/convolution/cudnn/library.hpp"
 #include "gpu/kernels.hpp"
-#include "gpu/measured.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/engine.hpp"
@@ -78,8 +76,7 @@ std::shared_ptr<const detail::engine_impl> make_engine(
                 "engine: a GPU engine is given an allocator of host memory; "
                 "cuda_interop::make_engine_with_allocator takes one of device "
                 "memory");
-    return std::make_shared<gpu_engine>(
-            index, alloc, cuda_interop::device_allocator());
+    return std::make_shared<gpu_engine>(index);
 }
 
 std::shared_ptr<detail::stream_impl> make_stream(
@@ -135,7 +132,7 @@ engine make_engine_with_allocator(size_t index, const device_allocator &alloc) {
                 "cuda_interop::device_allocator: both functions must be null "
                 "or neither");
     return access::make<engine>(std::shared_ptr<const detail::engine_impl>(
-            std::make_shared<gpu::gpu_engine>(index, allocator(), alloc)));
+            std::make_shared<gpu::gpu_engine>(index, alloc)));
 }
 
 stream make_stream(const engine &aengine, cuda_stream native) {

@@ -6,17 +6,16 @@
 // NCX as it is (groups, few channels, TF32 by cuDNN) gain nothing. The decision is
 // plain host arithmetic, by the kernels' own rules of what they copy.
 #include "gpu/convolution/cudnn/arrangement.hpp"
+#include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/pointwise/shape.hpp"
-#include "gpu/kernels.hpp"
 #include "gpu/measured.hpp"
 
 namespace gradnn::gpu {
 
 namespace {
 
-using detail::convolution_direction;
 using detail::data_type;
 
 /// Whether cuDNN saves a copy in 16 bits. Only for channels that it does not pad in a
@@ -48,9 +47,7 @@ bool saves_copy_of_implicit_gemm(const convolution_problem &given,
 
 bool writes_channels_last(
         const convolution_problem &problem, const compile_options &options) {
-    if (problem.direction == convolution_direction::backward_weights
-            || problem.weights.dims[0] != 1)
-        return false;
+    if (is_of_weights(problem) || problem.weights.dims[0] != 1) return false;
     const size_t output = output_of(problem.direction);
     convolution_problem other = problem;
     detail::tensor_view &made = output == 0 ? other.src : other.dst;

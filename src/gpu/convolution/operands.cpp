@@ -3,21 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include <gradnn/status.hpp>
-
 #include "base/text.hpp"
-#include "gpu/convolution/launcher.hpp"
 #include "gpu/runtime/copy_shape.hpp"
-#include "gpu/runtime/device.hpp"
-#include "gpu/runtime/engine.hpp"
 #include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu {
 
 namespace {
-
-/// What kernels are promised of every pointer, in bytes.
-constexpr size_t data_alignment = 16;
 
 bool misplaced(const convolution_operand &operand, const void *data) {
     return !operand.staged && !operand.any_address

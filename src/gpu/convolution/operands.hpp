@@ -1,5 +1,6 @@
 // A convolution's tensors between the caller and a kernel that needs them in
-// another layout, type or place: the copies, and where the kernel's own lie.
+// another layout, type or place: the copies, and where the kernel's own lie. And the kernels
+// with their launches, which plans choose once, on the caller's tensors.
 #pragma once
 
 #include <array>
@@ -48,6 +49,9 @@ convolution_operand operand_of(const six_axes &callers, const six_axes &seen,
 /// Where a kernel finds src, weights and dst, and the other tensors of up to two ops that
 /// it computes with the convolution, which have the output's layout.
 using operand_data = std::array<void *, 5>;
+
+/// What kernels, cuDNN's among them, are promised of every pointer, in bytes.
+constexpr size_t data_alignment = 16;
 
 /// Of what lies in the workspace.
 constexpr size_t staged_alignment = 256;
@@ -125,6 +129,33 @@ detail::tensor_view dense_channels_last(detail::tensor_view tensor);
 /// `options`, for its copies and for a kernel that can do with less: the setting,
 /// or else a quarter of the device's memory.
 size_t convolution_workspace_limit(const detail::compile_options &options);
+
+/// An address, as a pointer to what the kernel takes.
+struct tensor_pointer {
+    void *data = nullptr;
+
+    template <typename Type>
+    operator Type *() const {
+        return static_cast<Type *>(data);
+    }
+};
+
+struct tensor_pointers {
+    tensor_pointer src, weights, dst;
+    tensor_pointer workspace; ///< of partial sums, or what else a kernel keeps
+
+    /// What a kernel of data reads, and what it writes (README.md).
+    tensor_pointer read(bool to_src) const { return to_src ? dst : src; }
+    tensor_pointer written(bool to_src) const { return to_src ? src : dst; }
+};
+
+/// A kernel, or some one after the other, with all of their launches but the tensors.
+using launcher
+        = std::function<void(const tensor_pointers &, const launch_stream &)>;
+
+/// A plan of these on the caller's tensors, with so many bytes of workspace.
+std::unique_ptr<detail::plan> plan_of(
+        launcher launches, size_t workspace_bytes);
 
 /// The plan; or a refusal where it needs more workspace than that limit. `wants`
 /// says what for.

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/weights_sum.hpp"
-#include "gpu/device/rounding.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "kernel/problem_text.hpp"
 
@@ -15,10 +15,6 @@ namespace gradnn::gpu {
 
 namespace {
 
-using detail::convolution_direction;
-using detail::convolution_problem;
-using detail::plan_or_refusal;
-using detail::size_of;
 using detail::text;
 
 /// Plans of the parts of a convolution, on one workspace.
@@ -31,9 +27,7 @@ public:
 
     plan_of_parts(const convolution_problem &whole, bool zeros, bool sums,
             std::vector<part> parts)
-        : parts_(std::move(parts)),
-          zeros_(zeros),
-          output_(output_of(whole.direction)) {
+        : parts_(std::move(parts)), output_(output_of(whole.direction)) {
         for (size_t i = 1; i < parts_.size(); ++i)
             for (size_t argument = 0; argument < 3; ++argument)
                 if (parts_[i].offsets[argument]
@@ -41,7 +35,7 @@ public:
                     parts_[i].plan->share_copy(*parts_[i - 1].plan, argument);
         for (const part &each : parts_)
             parts_bytes_ = std::max(parts_bytes_, each.plan->workspace_bytes());
-        if (zeros) fill_ = copy_of(whole.src, whole.src);
+        if (zeros) zeros_ = copy_of(whole.src, whole.src);
         if (!sums) return;
         partial_bytes_ = partial_weights_bytes(whole, 1);
         sum_ = weights_sum_launcher("convolution_weights_sum", whole,
@@ -52,7 +46,7 @@ public:
             detail::stream_impl &stream) const override {
         if (zeros_) {
             const launch_scope scope(stream);
-            write_zeros(fill_, args[output_], scope.stream());
+            write_zeros(*zeros_, args[output_], scope.stream());
         }
         std::byte *const partials
                 = workspace + round_up(parts_bytes_, staged_alignment);
@@ -93,18 +87,17 @@ public:
 
 private:
     const std::vector<part> parts_;
-    const bool zeros_; ///< all is filled with zeros first
     const size_t output_;
     size_t parts_bytes_ = 0;
-    strided_copy fill_;
+    std::optional<strided_copy> zeros_; ///< that all is filled with first
     size_t partial_bytes_ = 0; ///< of a part, of weights that are sums
     launcher sum_; ///< of them; empty where each part has its own elements
 };
 
 } // namespace
 
-convolution_parts parts_of(const convolution_problem &problem,
-        const taken_apart &what, size_t most) {
+convolution_parts parts_of(const convolution_problem &problem, bool groups,
+        const std::array<bool, 3> &axes, size_t most) {
     convolution_parts made;
     made.parts.push_back({problem, {}});
     std::vector<convolution_part> &parts = made.parts;
@@ -116,15 +109,14 @@ convolution_parts parts_of(const convolution_problem &problem,
                 count * times);
         return true;
     };
-    const int64_t groups = problem.weights.dims[0];
-    if (what.groups && groups > 1) {
-        if (are_too_many(groups)) return made;
+    if (groups && problem.weights.dims[0] > 1) {
+        if (are_too_many(problem.weights.dims[0])) return made;
         parts = groups_of(parts.front());
     }
-    if (problem.direction != convolution_direction::backward_data) return made;
+    if (!is_to_src(problem)) return made;
     for (size_t axis = 0; axis < 3; ++axis) {
         const int64_t stride = problem.strides[axis];
-        if (!what.axes[axis] || stride == 1) continue;
+        if (!axes[axis] || stride == 1) continue;
         constexpr int64_t most_points = int64_t {1} << 30;
         if (axes_exceed(problem, most_points)) {
             made.refusal = "takes less than 2^30 points along an axis; "

@@ -21,22 +21,16 @@ struct convolution_parts : detail::convolution_slices {
     std::string refusal; ///< why there are none; else empty
 };
 
-/// What is taken apart: the groups, one by one; and of gradients of src the
-/// positions that a stride meets with the same taps, along the axes that are named.
-struct taken_apart {
-    bool groups = false;
-    std::array<bool, 3> axes {};
-};
-
-/// Just the whole where there is nothing to take apart. Refused where there would be
-/// more than `most`.
+/// The `groups`, one by one; and of gradients of src the positions that a stride meets with
+/// the same taps, along these axes. Just the whole where there is nothing to take apart.
+/// Refused where there would be more than `most`.
 ///
 /// Along an axis with stride s and dilation d, x + pad = y * s + k * d. With g =
 /// gcd(s, d), taps k0, k0 + s / g, ... meet the same positions of src, which are s
 /// apart: v + pad' = y + j * (d / g), a gradient without strides. Positions that
 /// another remainder leaves have no taps.
 convolution_parts parts_of(const detail::convolution_problem &problem,
-        const taken_apart &what, size_t most);
+        bool groups, const std::array<bool, 3> &axes, size_t most);
 
 /// A plan of the parts, on one workspace; the parts' plans are `make`'s, which of weights
 /// that are sums are partial ones, in f32 or f64. Refused where one of them is.

@@ -1,8 +1,8 @@
 #include "gpu/convolution/weights_sum.hpp"
 
 #include <limits>
+#include <numeric>
 
-#include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/weights_sum.cuh"
 #include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/with_type.hpp"
@@ -11,11 +11,10 @@ namespace gradnn::gpu {
 
 size_t partial_weights_bytes(
         const detail::convolution_problem &problem, int64_t parts) {
-    size_t bytes = problem.src.type == detail::data_type::f64 ? sizeof(double)
-                                                              : sizeof(float);
-    for (const int64_t dim : problem.weights.dims)
-        bytes *= static_cast<size_t>(dim);
-    return bytes * static_cast<size_t>(parts);
+    const detail::weights_view part = partial_weights_view(problem);
+    return static_cast<size_t>(
+            std::accumulate(part.dims.begin(), part.dims.end(),
+                    parts * detail::size_of(part.type), std::multiplies()));
 }
 
 detail::weights_view partial_weights_view(

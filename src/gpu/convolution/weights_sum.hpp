@@ -4,8 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "gpu/convolution/launcher.hpp"
-#include "kernel/problem.hpp"
+#include "gpu/convolution/operands.hpp"
 
 namespace gradnn::gpu {
 

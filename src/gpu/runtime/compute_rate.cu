@@ -10,7 +10,6 @@
 
 #include "gpu/device/constants.hpp"
 #include "gpu/device/tensor_cores.cuh"
-#include "gpu/runtime/device.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/tools.hpp"
 

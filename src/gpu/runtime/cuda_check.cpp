@@ -1,7 +1,5 @@
 #include "gpu/runtime/cuda_check.hpp"
 
-#include <gradnn/status.hpp>
-
 #include "base/text.hpp"
 
 namespace gradnn::gpu {

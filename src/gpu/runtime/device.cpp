@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include <gradnn/status.hpp>
-
 #include "base/counted_memory.hpp"
 #include "base/text.hpp"
 #include "gpu/runtime/cuda_check.hpp"
@@ -23,29 +21,28 @@ device_guard::~device_guard() {
     if (changed_) ignore(cudaSetDevice(previous_));
 }
 
-capture_mode_guard::capture_mode_guard() {
+allocation_guard::allocation_guard(int device) : device_guard(device) {
     check(cudaThreadExchangeStreamCaptureMode(&previous_),
             "cudaThreadExchangeStreamCaptureMode");
 }
 
-capture_mode_guard::~capture_mode_guard() {
+allocation_guard::~allocation_guard() {
     ignore(cudaThreadExchangeStreamCaptureMode(&previous_));
 }
 
 namespace {
 
 struct found_devices {
-    int count = 0;
-    cudaError_t result = cudaSuccess;
+    int count;
+    cudaError_t result;
 };
 
 const found_devices &find_devices() {
     static const found_devices found = [] {
-        found_devices asked;
-        asked.result = cudaGetDeviceCount(&asked.count);
-        if (asked.result == cudaSuccess) return asked;
-        static_cast<void>(cudaGetLastError());
-        return found_devices {0, asked.result};
+        int count = 0;
+        const cudaError_t result = cudaGetDeviceCount(&count);
+        ignore(result);
+        return found_devices {result == cudaSuccess ? count : 0, result};
     }();
     return found;
 }
@@ -62,6 +59,19 @@ device_properties read_properties(int device) {
                     read.multiProcessorCount,
                     static_cast<size_t>(read.l2CacheSize)},
             read.memoryPoolsSupported != 0};
+}
+
+thread_local const cuda_interop::device_allocator *current_allocator = nullptr;
+
+/// On which tables are written. Neither the default stream, which would wait for
+/// the caller's streams and break a capture that is under way on one of them, nor
+/// a new one each time: allocators keep memory by stream. Never destroyed.
+cudaStream_t make_stream_of_tables(int device) {
+    const allocation_guard current(device);
+    return new_stream();
+}
+cudaStream_t stream_of_tables(int device) {
+    return made_once<make_stream_of_tables>(static_cast<size_t>(device));
 }
 
 } // namespace
@@ -85,12 +95,7 @@ std::string no_device_reason() {
 }
 
 const device_properties &properties_of(int device) {
-    const auto index = static_cast<size_t>(device);
-    if (index >= device_count())
-        throw error(status::invalid_arguments,
-                text("GPU ", device, " does not exist; there are ",
-                        device_count()));
-    return made_once<read_properties>(index);
+    return made_once<read_properties>(static_cast<size_t>(device));
 }
 
 cudaStream_t new_stream() {
@@ -99,23 +104,6 @@ cudaStream_t new_stream() {
             "cudaStreamCreateWithFlags");
     return made;
 }
-
-namespace {
-
-thread_local const cuda_interop::device_allocator *current_allocator = nullptr;
-
-/// On which tables are written. Neither the default stream, which would wait for
-/// the caller's streams and break a capture that is under way on one of them, nor
-/// a new one each time: allocators keep memory by stream. Never destroyed.
-cudaStream_t make_stream_of_tables(int device) {
-    const allocation_guard current(device);
-    return new_stream();
-}
-cudaStream_t stream_of_tables(int device) {
-    return made_once<make_stream_of_tables>(static_cast<size_t>(device));
-}
-
-} // namespace
 
 void build_with(const cuda_interop::device_allocator &memory,
         const std::function<void()> &build) {

@@ -32,23 +32,16 @@ private:
     bool changed_ = false;
 };
 
-/// Lets the calling thread allocate although another thread may be capturing a
+/// The same where memory is allocated, or kernels are loaded (as by asking for their
+/// attributes): lets the calling thread do so although another thread may be capturing a
 /// stream in CUDA's global capture mode, which would else forbid it.
-class capture_mode_guard {
+class allocation_guard : device_guard {
 public:
-    capture_mode_guard();
-    capture_mode_guard(const capture_mode_guard &) = delete;
-    capture_mode_guard &operator=(const capture_mode_guard &) = delete;
-    ~capture_mode_guard();
+    explicit allocation_guard(int device);
+    ~allocation_guard();
 
 private:
     cudaStreamCaptureMode previous_ = cudaStreamCaptureModeRelaxed;
-};
-
-/// Both, where memory is allocated, or kernels are loaded (as by asking for their
-/// attributes).
-struct allocation_guard : device_guard, capture_mode_guard {
-    explicit allocation_guard(int device) : device_guard(device) {}
 };
 
 struct device_properties : gpu_facts {
@@ -74,8 +67,7 @@ const auto &made_once(size_t device) {
     return *entry;
 }
 
-/// Read once for each device and kept. Throws invalid_arguments for an index
-/// out of range.
+/// Read once for each device and kept.
 const device_properties &properties_of(int device);
 
 /// A new non-blocking stream of the current device.

@@ -1,7 +1,5 @@
 #include "gpu/runtime/engine.hpp"
 
-#include <gradnn/status.hpp>
-
 #include "base/text.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
@@ -12,9 +10,9 @@ namespace gradnn::gpu {
 
 using detail::text;
 
-gpu_engine::gpu_engine(size_t aindex, const allocator &host_memory,
-        const cuda_interop::device_allocator &adevice_memory)
-    : engine_impl(engine::kind::gpu, aindex, host_memory,
+gpu_engine::gpu_engine(
+        size_t aindex, const cuda_interop::device_allocator &adevice_memory)
+    : engine_impl(engine::kind::gpu, aindex, allocator(),
             adevice_memory.allocate != nullptr ? detail::new_cache_owner() : 0),
       device(static_cast<int>(aindex)),
       device_memory(adevice_memory) {}

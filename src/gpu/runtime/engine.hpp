@@ -19,8 +19,8 @@ namespace gradnn::gpu {
 /// A GPU. Workspace and plans' tables come from the caller's device allocator, or
 /// else from cudaMallocAsync and cudaMalloc.
 struct gpu_engine final : detail::engine_impl {
-    gpu_engine(size_t index, const allocator &host_memory,
-            const cuda_interop::device_allocator &device_memory);
+    explicit gpu_engine(size_t index,
+            const cuda_interop::device_allocator &device_memory = {});
     ~gpu_engine() override;
 
     void while_compiling(const std::function<void()> &build) const override;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <memory>
 #include <optional>
 
 #include <gradnn/status.hpp>
@@ -40,8 +39,7 @@ public:
             size_t workspace_bytes)
         : other_data_(device, properties_of(device).info.l2_bytes),
           workspace_(device, workspace_bytes),
-          queue_(std::make_shared<gpu_engine>(static_cast<size_t>(device),
-                         allocator(), cuda_interop::device_allocator()),
+          queue_(std::make_shared<gpu_engine>(static_cast<size_t>(device)),
                   watch_.stream()) {
         for (const size_t bytes : argument_bytes) {
             const device_buffer &tensor = tensors_.emplace_back(device, bytes);

@@ -4,8 +4,6 @@
 
 #include <gradnn/cuda.hpp>
 
-#include "gpu/runtime/cuda_check.hpp"
-#include "gpu/runtime/device.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/stopwatch.hpp"
 
@@ -18,9 +16,6 @@ namespace {
 
 int device_index(const engine &e) {
     return static_cast<int>(e.get_index());
-}
-int device_index(const stream &s) {
-    return device_index(s.get_engine());
 }
 
 /// With all that was submitted to the device done before, and the work itself after.
@@ -63,25 +58,25 @@ void copy_blocking(const engine &e, void *to, const void *from, size_t bytes) {
 }
 
 void copy_on(const stream &s, void *to, const void *from, size_t bytes) {
-    const device_guard current(device_index(s));
+    const device_guard current(device_index(s.get_engine()));
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice,
                   cuda_interop::get_native(s)),
             "cudaMemcpyAsync");
 }
 
 void launch_nothing_on(const stream &s) {
-    const device_guard current(device_index(s));
+    const device_guard current(device_index(s.get_engine()));
     launch("nothing", nothing_kernel, 1, 1, 0, cuda_interop::get_native(s));
 }
 
 void pause_on(const stream &s, size_t partitions) {
-    const device_guard current(device_index(s));
+    const device_guard current(device_index(s.get_engine()));
     pause(cuda_interop::get_native(s), partitions);
 }
 
 recorded_work record(const stream &s, const std::function<void()> &work) {
     const cudaStream_t native = cuda_interop::get_native(s);
-    const device_guard current(device_index(s));
+    const device_guard current(device_index(s.get_engine()));
     cudaGraph_t recorded = nullptr;
     check(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal),
             "cudaStreamBeginCapture");
@@ -102,7 +97,7 @@ recorded_work record(const stream &s, const std::function<void()> &work) {
     const std::shared_ptr<CUgraphExec_st> executable(
             made, [](cudaGraphExec_t of) { ignore(cudaGraphExecDestroy(of)); });
     return {nodes, [=] {
-                const device_guard device(device_index(s));
+                const device_guard device(device_index(s.get_engine()));
                 check(cudaGraphLaunch(executable.get(), native),
                         "cudaGraphLaunch");
             }};

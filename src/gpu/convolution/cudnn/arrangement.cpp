@@ -11,8 +11,6 @@ namespace gradnn::gpu::cudnn {
 
 namespace {
 
-using detail::convolution_direction;
-using detail::convolution_problem;
 using detail::data_type;
 
 using array5 = std::array<int64_t, 5>;
@@ -24,9 +22,8 @@ bool is_narrow(const detail::tensor_view &tensor) {
 /// As weights of one group: 1, N, C, D, H, W.
 six_axes grouped(const detail::tensor_view &view) {
     six_axes result {view.type, {1}, {0}};
-    std::copy(view.dims.begin(), view.dims.end(), result.dims.begin() + 1);
-    std::copy(view.strides.begin(), view.strides.end(),
-            result.strides.begin() + 1);
+    std::ranges::copy(view.dims, result.dims.begin() + 1);
+    std::ranges::copy(view.strides, result.strides.begin() + 1);
     return result;
 }
 
@@ -345,13 +342,10 @@ std::vector<problem_arrangement> arrangements_of(
                                 && narrow)
                         || (narrow_operands && better_as_nxc(problem))))
             std::swap(first, second);
+        if (first && second && same_arrangement(*first, *second))
+            second.reset();
         for (auto *made : {&first, &second})
-            if (*made
-                    && std::ranges::none_of(
-                            found, [&](const problem_arrangement &known) {
-                                return same_arrangement(known, **made);
-                            }))
-                found.push_back(std::move(**made));
+            if (*made) found.push_back(std::move(**made));
     }
     return found;
 }

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "gpu/convolution/operands.hpp"
-#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::cudnn {
 

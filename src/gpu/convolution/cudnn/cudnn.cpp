@@ -2,21 +2,14 @@
 // Everything is chosen at compile; execute submits the copies and one call of cuDNN.
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
 
-#include <gradnn/status.hpp>
-
 #include "base/text.hpp"
-#include "gpu/convolution/cudnn/arrangement.hpp"
-#include "gpu/convolution/cudnn/library.hpp"
 #include "gpu/convolution/cudnn/plan.hpp"
 #include "gpu/convolution/facts.hpp"
-#include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/parts.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"
@@ -27,7 +20,6 @@ namespace gradnn::gpu::cudnn {
 namespace {
 
 using detail::data_type;
-using detail::plan;
 using detail::text;
 
 /// Why cuDNN is not trusted with the sums of a problem whose type has no digits
@@ -66,15 +58,14 @@ std::string why_sums_too_long(
     const int64_t most_terms = f64 ? 65536 : 32768;
     constexpr int64_t little_work = int64_t {1} << 29;
     const int64_t terms = problem.dst.dims[0] * positions_of(problem.dst);
-    const int64_t count = std::accumulate(
-            weights.begin(), weights.end(), int64_t {1}, std::multiplies());
+    const auto count = static_cast<int64_t>(elements_of(problem.weights));
     if (terms <= most_terms || count > little_work / terms) return {};
     return text("cuDNN's sums for ", count, " weights are trusted for up to ",
             most_terms, " terms in ", to_string(problem.weights.type),
             ", given ", terms);
 }
 
-std::unique_ptr<plan> plan_of(
+std::unique_ptr<detail::plan> plan_of(
         const problem_arrangement &arrangement, const built_plan &chosen) {
     const auto launches = [chosen](const operand_data &data, std::byte *own,
                                   const launch_stream &stream) {
@@ -99,10 +90,10 @@ std::unique_ptr<plan> plan_of(
 /// Where cuDNN 9.14, looking for engines, divides by zero, writes where it may not
 /// or does not return: some gradients of src with strides and dilations along the
 /// same axis; which ones is not known. make() takes such axes apart.
-taken_apart crashes_of(const convolution_problem &problem) {
-    taken_apart crashes;
-    for (size_t axis = 0; axis < crashes.axes.size(); ++axis)
-        crashes.axes[axis] = is_to_src(problem) && problem.strides[axis] > 1
+std::array<bool, 3> crashes_of(const convolution_problem &problem) {
+    std::array<bool, 3> crashes {};
+    for (size_t axis = 0; axis < crashes.size(); ++axis)
+        crashes[axis] = is_to_src(problem) && problem.strides[axis] > 1
                 && problem.dilations[axis] > 1;
     return crashes;
 }
@@ -160,50 +151,6 @@ detail::convolution_slices slices_for_cudnn(
             });
 }
 
-} // namespace
-
-plan_or_refusal refusal_of(const convolution_problem &problem,
-        const compile_options &options,
-        std::span<const problem_arrangement> arrangements) {
-    const std::string too_long = why_sums_too_long(problem, options);
-    if (!too_long.empty()) return plan_or_refusal::refuse(too_long);
-    if (arrangements.empty())
-        return detail::refuse(
-                "tensors and positions of windows of less than 2^31 elements, "
-                "and windows that meet src and end near it",
-                problem);
-    if (std::ranges::count(crashes_of(problem).axes, true) > 0)
-        return detail::refuse(
-                "no gradients of src with these strides and dilations along an "
-                "axis, on which cuDNN crashes",
-                problem);
-    if (leaves_operands(problem, options))
-        return detail::refuse("no data by tensor cores with groups and a dst "
-                              "of one position, or of less than 32 over all "
-                              "images: cuDNN reads and writes beyond them",
-                problem);
-    if (strays(problem))
-        return detail::refuse(
-                "steps of at most 2^15, and windows of which at most one at "
-                "either end lies beside src: on others cuDNN crashes",
-                problem);
-    // An error and no refusal: without cuDNN the convolution may be a hundred
-    // times slower, so the caller must ask for it.
-    if (library_version() == 0)
-        throw error(status::unimplemented,
-                text(missing_reason(),
-                        "; GRADNN_KERNEL can name a kernel that needs no cuDNN "
-                        "and may be a hundred times slower (`gradnn kernels` "
-                        "lists them)"));
-    return plan_or_refusal::refuse({});
-}
-
-convolution_problem first_slice_of(const convolution_problem &problem) {
-    return slices_for_cudnn(problem).parts.front().problem;
-}
-
-namespace {
-
 /// What was made of the slice before, which the next one mostly is like.
 struct earlier_slice {
     convolution_problem problem;
@@ -241,11 +188,51 @@ plan_or_refusal make_slice(const convolution_problem &problem,
 
 } // namespace
 
+plan_or_refusal refusal_of(const convolution_problem &problem,
+        const compile_options &options,
+        std::span<const problem_arrangement> arrangements) {
+    const std::string too_long = why_sums_too_long(problem, options);
+    if (!too_long.empty()) return plan_or_refusal::refuse(too_long);
+    if (arrangements.empty())
+        return detail::refuse(
+                "tensors and positions of windows of less than 2^31 elements, "
+                "and windows that meet src and end near it",
+                problem);
+    if (std::ranges::count(crashes_of(problem), true) > 0)
+        return detail::refuse(
+                "no gradients of src with these strides and dilations along an "
+                "axis, on which cuDNN crashes",
+                problem);
+    if (leaves_operands(problem, options))
+        return detail::refuse("no data by tensor cores with groups and a dst "
+                              "of one position, or of less than 32 over all "
+                              "images: cuDNN reads and writes beyond them",
+                problem);
+    if (strays(problem))
+        return detail::refuse(
+                "steps of at most 2^15, and windows of which at most one at "
+                "either end lies beside src: on others cuDNN crashes",
+                problem);
+    // An error and no refusal: without cuDNN the convolution may be a hundred
+    // times slower, so the caller must ask for it.
+    if (library_version() == 0)
+        throw error(status::unimplemented,
+                text(missing_reason(),
+                        "; GRADNN_KERNEL can name a kernel that needs no cuDNN "
+                        "and may be a hundred times slower (`gradnn kernels` "
+                        "lists them)"));
+    return plan_or_refusal::refuse({});
+}
+
+convolution_problem first_slice_of(const convolution_problem &problem) {
+    return slices_for_cudnn(problem).parts.front().problem;
+}
+
 plan_or_refusal make(
         const convolution_problem &problem, const compile_options &options) {
     constexpr size_t most_parts = 32;
     return make_of_parts(problem,
-            parts_of(problem, crashes_of(problem), most_parts),
+            parts_of(problem, false, crashes_of(problem), most_parts),
             [&](const convolution_problem &part) {
                 earlier_slice earlier;
                 return make_of_parts(part, {slices_for_cudnn(part), {}},

@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include <gradnn/status.hpp>
-
 #include "base/text.hpp"
 #include "gpu/convolution/cudnn/frontend.hpp"
 #include "gpu/runtime/engine.hpp"
@@ -25,36 +23,34 @@ namespace {
 constexpr const char *soname = "libcudnn.so.9";
 
 struct loaded_library {
-    size_t version = 0;
+    size_t version;
     std::string missing;
 };
 
 loaded_library load() {
-    loaded_library result;
     std::string path = library_of_environment("GRADNN_CUDNN", soname);
     if (path.empty()) path = soname;
     std::string reason;
     void *library = open_library(path, reason);
-    if (library == nullptr) {
-        result.missing = text("cuDNN 9 cannot be loaded (", reason,
-                "); install it (Debian package libcudnn9-cuda-",
-                CUDART_VERSION / 1000, " or pip package nvidia-cudnn-cu",
-                CUDART_VERSION / 1000, ") or set GRADNN_CUDNN to the path of ",
-                soname);
-        return result;
-    }
+    if (library == nullptr)
+        return {0,
+                text("cuDNN 9 cannot be loaded (", reason,
+                        "); install it (Debian package libcudnn9-cuda-",
+                        CUDART_VERSION / 1000,
+                        " or pip package nvidia-cudnn-cu",
+                        CUDART_VERSION / 1000,
+                        ") or set GRADNN_CUDNN to the path of ", soname)};
     const auto version = find_function<decltype(cudnnGetVersion)>(
             library, "cudnnGetVersion");
     const size_t found = version != nullptr ? version() : 0;
     if (found < 90000) {
         dlclose(library);
-        result.missing = text(path, " is cuDNN ", found,
-                "; gradnn needs cuDNN 9 (90000 and above)");
-        return result;
+        return {0,
+                text(path, " is cuDNN ", found,
+                        "; gradnn needs cuDNN 9 (90000 and above)")};
     }
     cudnn_frontend::cudnn_dlhandle = library; // never closed
-    result.version = found;
-    return result;
+    return {found, {}};
 }
 
 const loaded_library &library() {
@@ -62,10 +58,10 @@ const loaded_library &library() {
     return loaded;
 }
 
-library_handle make_handle() {
+library_handle make_handle(int device) {
     if (library().version == 0)
         throw error(status::unimplemented, library().missing);
-    const capture_mode_guard relaxed; // cuDNN allocates
+    const allocation_guard current(device); // cuDNN allocates
     cudnnHandle_t handle = nullptr;
     check_status(cudnn_frontend::detail::create_handle(&handle), "cudnnCreate");
     return handle;
@@ -127,7 +123,7 @@ std::string missing_reason() {
 borrowed_handle::borrowed_handle(int device, cudaStream_t stream)
     : device_(device), stream_(stream) {
     const idle_handle idle = take_idle(device, stream);
-    handle_ = idle.handle != nullptr ? idle.handle : make_handle();
+    handle_ = idle.handle != nullptr ? idle.handle : make_handle(device);
     // A new handle is bound to the legacy default stream.
     if (idle.stream == stream) return;
     const int result = cudnn_frontend::detail::set_stream(handle_, stream);

@@ -5,11 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <span>
 #include <utility>
 #include <vector>
-
-#include <gradnn/status.hpp>
 
 #include "base/text.hpp"
 #include "gpu/convolution/cudnn/planner.hpp"

@@ -1,13 +1,10 @@
 #include "gpu/convolution/cudnn/planner.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <memory>
 #include <utility>
 #include <vector>
-
-#include <gradnn/status.hpp>
 
 #include "base/text.hpp"
 #include "gpu/runtime/device.hpp"
@@ -22,9 +19,6 @@ using detail::data_type;
 using detail::text;
 
 namespace {
-
-/// Bytes; what execute promises cuDNN of every pointer.
-constexpr int64_t operand_alignment = 16;
 
 fe::DataType_t type_of(data_type type) {
     switch (type) {
@@ -41,7 +35,7 @@ fe::Tensor_v8 tensor_of(const described_tensor &t, int64_t id) {
             .setDim(t.rank, t.dims.data())
             .setStride(t.rank, t.strides.data())
             .setId(id)
-            .setAlignment(operand_alignment)
+            .setAlignment(data_alignment)
             .setDataType(type_of(t.type))
             .setVirtual(id > operand_ids.back())
             .build();
@@ -80,7 +74,6 @@ fe::Operation_v8 operation_behind(const problem_arrangement &a, size_t op) {
 }
 
 fe::Operation_v8 convolution_of(const problem_arrangement &a) {
-    const auto compute = compute_type_of(a);
     const auto operand = [&](size_t index) {
         return tensor_of(a.operands[index].seen,
                 index == a.output() ? written_by(a, 0) : operand_ids[index]);
@@ -88,7 +81,7 @@ fe::Operation_v8 convolution_of(const problem_arrangement &a) {
     const auto src = operand(0), weights = operand(1), dst = operand(2);
     const auto convolution
             = fe::ConvDescBuilder_v8()
-                      .setComputeType(compute)
+                      .setComputeType(compute_type_of(a))
                       .setMathMode(CUDNN_CROSS_CORRELATION)
                       .setSpatialDimCount(a.space)
                       .setSpatialStride(a.space, a.strides.data())
@@ -272,9 +265,9 @@ built_plan plan_finder::build(size_t index, std::string &reason) {
         plan.workspace_bytes = bytes;
         plan.tag = made.getTag();
         const auto &notes = made.getAllNumericNotes();
-        plan.deterministic = std::find(notes.begin(), notes.end(),
+        plan.deterministic = std::ranges::count(notes,
                                      CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
-                == notes.end();
+                == 0;
         plan.descriptor
                 = std::make_shared<fe::ExecutionPlan_v8>(std::move(made));
     } catch (const fe::cudnnException &failure) {

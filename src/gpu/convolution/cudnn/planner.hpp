@@ -3,15 +3,10 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
-#include <string>
 
-#include "gpu/convolution/cudnn/arrangement.hpp"
 #include "gpu/convolution/cudnn/frontend.hpp"
-#include "gpu/convolution/cudnn/library.hpp"
 #include "gpu/convolution/cudnn/plan.hpp"
-#include "kernel/kernel.hpp"
 
 namespace gradnn::gpu::cudnn {
 

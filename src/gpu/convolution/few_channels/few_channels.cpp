@@ -6,7 +6,6 @@
 #include <cstdlib>
 
 #include "base/text.hpp"
-#include "gpu/convolution/launcher.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/device/rounding.hpp"
 #include "gpu/kernels.hpp"

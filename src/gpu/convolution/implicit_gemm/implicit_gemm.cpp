@@ -17,14 +17,13 @@ namespace gradnn::gpu::implicit_gemm {
 
 namespace {
 
-using detail::plan_or_refusal;
 using detail::text;
 
 /// Channels far fewer than a tile's columns leave most of it idle. Small
 /// problems are no matter, unless they are many; nor are sums that are too long for
 /// cuDNN, which leaves them to gpu_direct.
 bool wasteful(const tile_set &set, const tile_choice &choice, size_t parts,
-        const detail::convolution_problem &problem) {
+        const convolution_problem &problem) {
     constexpr double small_problem = 5e8;
     const bool too_long = !is_of_weights(problem)
             && terms_of_data(problem) > most_cudnn_terms(problem.src.type);
@@ -35,8 +34,8 @@ bool wasteful(const tile_set &set, const tile_choice &choice, size_t parts,
 /// Of a convolution of one group, one of so many parts. `is_slice`: of tensors for which
 /// 1 GiB of workspace should do.
 plan_or_refusal make_part(const tile_set &set,
-        const detail::convolution_problem &problem, size_t parts, bool is_slice,
-        const detail::compile_options &options) {
+        const convolution_problem &problem, size_t parts, bool is_slice,
+        const compile_options &options) {
     std::string refusal;
     const auto mapping = dense_mapping_of(problem, set.types, refusal);
     if (!mapping) return plan_or_refusal::refuse(refusal);
@@ -80,21 +79,21 @@ plan_or_refusal make_part(const tile_set &set,
             "CUTLASS", choice.name()});
 }
 
-/// Strides where there is no kernel with strides.
-taken_apart taken_apart_of(const detail::convolution_problem &problem) {
+/// Whether there is no kernel with strides.
+bool takes_strides_apart(const convolution_problem &problem) {
     bool apart = has_depth(problem);
     for (size_t i = 0; i < 3; ++i)
         apart = apart || problem.pads_begin[i] < 0
                 || (problem.weights.dims[3 + i] != 1
                         && problem.dilations[i] != 1);
-    return {.groups = true, .axes = {apart, apart, apart}};
+    return apart;
 }
 
 /// Slices of which each has tensors and copies of few enough bytes.
 detail::convolution_slices slices_for(
-        const tile_set &set, const detail::convolution_problem &problem) {
+        const tile_set &set, const convolution_problem &problem) {
     constexpr size_t most_slices = 64;
-    const auto fits = [&](const detail::convolution_problem &slice) {
+    const auto fits = [&](const convolution_problem &slice) {
         std::string refusal;
         const auto mapping = dense_mapping_of(slice, set.types, refusal);
         return mapping
@@ -111,23 +110,21 @@ detail::convolution_slices slices_for(
 } // namespace
 
 plan_or_refusal make_plan(const tile_set &set,
-        const detail::convolution_problem &problem,
-        const detail::compile_options &options) {
+        const convolution_problem &problem, const compile_options &options) {
     constexpr size_t most_parts = 32;
+    const bool apart = takes_strides_apart(problem);
     const convolution_parts parts
-            = parts_of(problem, taken_apart_of(problem), most_parts);
-    return make_of_parts(
-            problem, parts, [&](const detail::convolution_problem &part) {
-                const auto slices = slices_for(set, part);
-                tile_set of_slices = set;
-                if (slices.sums) of_slices.types.output = set.types.sums();
-                return make_of_parts(part, {slices, {}},
-                        [&](const detail::convolution_problem &slice) {
-                            return make_part(of_slices, slice,
-                                    parts.parts.size(), slices.parts.size() > 1,
-                                    options);
-                        });
-            });
+            = parts_of(problem, true, {apart, apart, apart}, most_parts);
+    return make_of_parts(problem, parts, [&](const convolution_problem &part) {
+        const auto slices = slices_for(set, part);
+        tile_set of_slices = set;
+        if (slices.sums) of_slices.types.output = set.types.sums();
+        return make_of_parts(
+                part, {slices, {}}, [&](const convolution_problem &slice) {
+                    return make_part(of_slices, slice, parts.parts.size(),
+                            slices.parts.size() > 1, options);
+                });
+    });
 }
 
 } // namespace gradnn::gpu::implicit_gemm

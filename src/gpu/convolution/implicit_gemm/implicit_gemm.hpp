@@ -15,8 +15,6 @@
 #include <cuda_runtime_api.h>
 
 #include "gpu/convolution/operands.hpp"
-#include "kernel/kernel.hpp"
-#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::implicit_gemm {
 

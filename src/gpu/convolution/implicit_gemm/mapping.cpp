@@ -15,7 +15,6 @@ namespace gradnn::gpu::implicit_gemm {
 
 namespace {
 
-using detail::convolution_problem;
 using detail::data_type;
 using detail::text;
 
