@@ -51,7 +51,8 @@ double cycles_without_col2im(const convolution_problem &problem,
     const double meetings = meetings_of(problem, bytes != 2) / multiprocessors;
     const double plain = bytes == 8 ? 20 : bytes == 4 ? 37 : 40;
     // What gpu_sliding takes.
-    const bool few = inputs * outputs <= 1024 && terms_of_data(problem) <= 4096;
+    const bool few = options.specialise && inputs * outputs <= 1024
+            && terms_of_data(problem) <= 4096;
     double cycles = few
             ? meetings * static_cast<double>(inputs * outputs) / plain
             : HUGE_VAL;
@@ -200,17 +201,19 @@ std::string sliding_yields(
     if ((weights[forward ? 1 : 2] == 1 && weights[forward ? 2 : 1] <= some)
             || (grouped && narrow && cudnn::library_version() == 0))
         return {};
-    // Of gpu_few_channels, which is made for them.
-    if (problem.src.type == detail::data_type::f32 && is_to_src(problem)
-            && !grouped && weights[2] <= 4 && weights[1] > some
-            && problem.src.dims[2] == 1 && problem.src.dims[3] == 1)
+    if (weights[1] > some && few_channels::make(problem, options).plan)
         return "rows of few channels have a kernel of their own";
     const cycles_of_a_point cycles {problem};
     const double sliding = cycles.of_sliding();
     // Where both take as long what was measured stays.
     constexpr double margin = 0.9;
-    const double tiles = grouped && narrow ? cycles.of_tiles_of_groups()
-                                           : cycles.of_parts(options);
+    // gpu_wide_weights, which stands before cuDNN, takes one group after the other.
+    const bool wide_weights = is_of_weights(problem)
+            && detail::size_of(problem.weights.type) == 4
+            && options.fpmath == fpmath_mode::strict;
+    const double tiles = grouped && narrow && !wide_weights
+            ? cycles.of_tiles_of_groups()
+            : cycles.of_parts(options);
     if (sliding > margin * tiles)
         return "by their number tensor cores take less time for the products";
     std::string refusal;

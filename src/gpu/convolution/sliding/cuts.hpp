@@ -160,7 +160,8 @@ struct data_estimator : tile_estimator {
         return dense < (1LL << 30) * p.images;
     }
     bool read_is_dense() const {
-        return planes_are_dense(p.read, &axis::read, p.channels * p.multiplier);
+        return planes_are_dense(
+                p.read, &axis::read, p.channels / p.group * p.multiplier);
     }
     bool written_is_dense() const {
         return planes_are_dense(p.written, &axis::written, p.channels);

@@ -47,6 +47,9 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
     // As many instructions as are read in time, and half as many as the largest.
     constexpr double most_products = 4000, read_in_time = 2000;
     if (is_grouped(p) && products * wide > most_products) return;
+    constexpr int most_loads = 1000; // of weights
+    if (shared_weights && taps * m * weights_pieces(p, vector) > most_loads)
+        return;
     const double weights = shared_weights
             ? shared_weights_of(p, vector, block.lanes) * sum_bytes_of(p.type)
             : 0.0;
@@ -141,8 +144,8 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
 void data_estimator::add_tiles() {
     if (multiples_at_once(p) < p.multiplier) return; // these pass by
     const bool staging_pays = !p.channels_last && written_is_dense();
-    const bool all_may_be_staged
-            = read_is_dense() && p.bulk_copies && p.alignment == 16;
+    const bool all_may_be_staged = p.group == 1 && read_is_dense()
+            && p.bulk_copies && p.alignment == 16;
     const int most = staging_pays ? 28 : 16;
     const auto add = [&](int vector, const block_shape &block, int columns,
                              int depths, bool shared_weights) {

@@ -35,7 +35,7 @@ struct data_walk {
     // Its tile.
     /// Those that stay in shared memory would still take a compiler's time, or local memory.
     static constexpr bool keeps_weights
-            = !cut.shared_weights && !(cut.row_by_row && is_grouped(p));
+            = !cut.shared_weights && !cut.row_by_row;
     sum_type weights[keeps_weights ? p.multiplier : 1][p.depth.taps][p.row.taps]
                     [p.column.taps][cut.vector];
     sum_type open[g.walk.open][cut.depths][cut.columns][cut.vector];
