@@ -167,7 +167,7 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
         g.shared_bytes = g.others_at
                 + rows * ops * p.row.up * c.depths * c.columns * c.vector;
     }
-    g.read.grouped = !g.copied && c.ahead >= 4 && c.ahead == c.unroll
+    g.read.batched = !g.copied && c.ahead >= 4 && c.ahead == c.unroll
             && g.read.units() <= 8;
     if (items >= 1 << 30 || grid >= 1LL << 31) g.fits = false;
     g.items = static_cast<int>(items);

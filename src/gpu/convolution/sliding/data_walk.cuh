@@ -13,7 +13,7 @@ struct data_walk {
     static constexpr const data_geometry &g = geometry_for<s, data_geometry>::g;
     static constexpr bool staged = cut.staged != staging::none;
     static constexpr bool staged_read = cut.staged == staging::all;
-    static constexpr bool grouped = g.read.grouped;
+    static constexpr bool batched = g.read.batched;
     using type = stored_of<p.type>;
     using sum_type = sum_of<p.type>;
     static constexpr int channels = cut.row_by_row && is_grouped(p)
@@ -32,8 +32,8 @@ struct data_walk {
     int image, channel, in_class, first_row, last_row, first_depth,
             first_column;
     int read_column, read_depth;
-    // Its tile.
-    /// Those that stay in shared memory would still take a compiler's time, or local memory.
+    // Its tile. Weights that stay in shared memory would still take a compiler's time, or local
+    // memory.
     static constexpr bool keeps_weights
             = !cut.shared_weights && !cut.row_by_row;
     sum_type weights[keeps_weights ? p.multiplier : 1][p.depth.taps][p.row.taps]
@@ -49,14 +49,13 @@ struct data_walk {
     static constexpr int other_units = ops == 0 ? 1 : ops * units_written;
     static constexpr int others_held = ops == 0
             ? 1
-            : most(g.copied ? 1 : p.row.up * (grouped ? cut.unroll : 1),
+            : most(g.copied ? 1 : p.row.up * (batched ? cut.unroll : 1),
                     least(32 / other_units, g.walk.open - p.row.up));
     written_unit other_rows[others_held][other_units];
     rows_on_their_way<written_unit, other_units, cut.threads> other_copies;
     // Where it reads and writes.
     const type *tensor_read, *all_weights, *read, *next;
-    const sum_type *
-            shared_weights; ///< of the thread's channels, where they stay there
+    const sum_type *shared_weights; ///< of its channels, where they stay there
     int last_step;
     int last_whole_step; ///< whose rows of every phase are there
     type *written;
@@ -169,7 +168,7 @@ struct data_walk {
                             && g.read.phase_used[f])
                         values[f][z][x][e] = rows.element_of(slot, f, z, x, e);
                 });
-        if (!g.copied && !grouped) {
+        if (!g.copied && !batched) {
             load_others<p.row.up>(0, row_of(u, 0), checked_now);
             load_ahead(*this, u, slot, checked_now);
         }
@@ -283,7 +282,7 @@ struct data_walk {
     __device__ __forceinline__ void multiply_and_write(
             int u, int slot, bool checked) {
         multiply(u, slot);
-        const int of_others = g.copied || grouped ? slot : 0;
+        const int of_others = g.copied || batched ? slot : 0;
 #pragma unroll
         for (int a = 0; a < p.row.up; ++a)
             if (const int row = row_of(u, a); !checked || is_of_strip(row))
@@ -295,7 +294,7 @@ struct data_walk {
     /// groups, those of a group before `end`, with tests.
     __device__ void body(int u, int first, bool checked = false, int end = 0) {
         any_nan = checked_now = false;
-        if constexpr (grouped) {
+        if constexpr (batched) {
 #pragma unroll
             for (int i = 0; i < cut.unroll; ++i)
                 rows.take_row(i);

@@ -21,7 +21,7 @@ struct loaded_rows {
 
     vector rows[copied ? 1 : cut.ahead][table.units()];
     /// Those that left the ring together, where they do.
-    vector taken[table.grouped ? cut.ahead : 1][table.units()];
+    vector taken[table.batched ? cut.ahead : 1][table.units()];
     rows_on_their_way<vector, table.units(), cut.threads> copies;
     bool column_inside[table.columns.count], depth_inside[table.depths.count];
 
@@ -100,7 +100,7 @@ struct loaded_rows {
         const int e = p.channels_last ? channel % table.loaded
                                       : column % table.columns.vector;
         const int place = place_of(f, z, piece, unit);
-        return table.grouped ? taken[slot][place][e]
+        return table.batched ? taken[slot][place][e]
                              : rows[copied ? 0 : slot][place][e];
     }
 };
@@ -123,7 +123,7 @@ __device__ __forceinline__ void load_ahead(
 /// slot, checked), advance(), which lets the next step's rows follow, or, for registers,
 /// load_next(step, slot, checked), and loads_are_inside(step), for cut.unroll steps; step(t,
 /// slot, checked), and for cut.unroll steps without tests body(t, slot), where is_free(t); one
-/// that is `grouped` has body(t, slot, true, end) for those before `end`.
+/// that is `batched` has body(t, slot, true, end) for those before `end`.
 template <typename Walk>
 __device__ __forceinline__ void walk_along(Walk &walk, int &t, int end) {
     constexpr work_cut cut = Walk::cut;
@@ -172,7 +172,7 @@ __device__ __forceinline__ void walk_along(Walk &walk, int &t, int end) {
                 t += cut.unroll;
                 continue;
             }
-            if constexpr (Walk::grouped) {
+            if constexpr (Walk::batched) {
                 walk.body(t, 0, true, end);
                 t = least(t + cut.unroll, end);
             } else {

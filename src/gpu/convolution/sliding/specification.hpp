@@ -316,7 +316,7 @@ struct row_table {
     /// channels of a vector; in NCX the planes of a multiplier.
     int loaded, pieces;
     /// Whether rows that are on their way in registers leave these some at a time.
-    bool grouped;
+    bool batched;
 
     /// Of so many channels, or planes, and of rows of so many columns, which tiles enter every
     /// `step`.

@@ -14,7 +14,7 @@ struct weights_walk {
             = geometry_for<s, weights_geometry>::g;
     using type = stored_of<p.type>;
     using sum_type = sum_of<p.type>;
-    static constexpr bool grouped = false; ///< of rows that leave the ring
+    static constexpr bool batched = false; ///< of rows that leave the ring
     /// Channels of dst, and threads side by side that share channels of src.
     static constexpr int multiples = multiples_of(p, cut),
                          multiple_blocks = sliding::multiple_blocks(p, cut);
