@@ -77,6 +77,11 @@ inline convolution_problem random_depthwise(
                                         : order::nxc;
     p.src.strides = data_strides(p.src.dims, how);
     p.dst.strides = data_strides(p.dst.dims, how);
+    // Images of more channels than the problem has.
+    if (how == order::ncx)
+        for (auto *each : {&p.src, &p.dst})
+            each->strides[0]
+                    *= random.pick(std::vector<int64_t> {1, 1, 2, group});
     p.weights.strides = weights_strides(
             p.weights.dims, static_cast<int>(random.integer(0, 2)));
     p.src.type = p.dst.type = p.weights.type = type;
