@@ -17,7 +17,7 @@
 namespace gradnn::test {
 namespace {
 
-/// A gradient of rows of 4 channels: gpu_few_channels takes it by the rules, gpu_tf32x3
+/// A gradient of rows of 4 channels: gpu_few_channels takes it by the rules, in two launches, gpu_tf32x3
 /// takes it too, gpu_sliding, gpu_col2im and gpu_direct yield.
 op four_channels(int64_t images = 64, int64_t points = 1024) {
     return convolution_op(op::kind::ConvolutionBackwardData,
@@ -138,7 +138,6 @@ TEST_F(autotune, is_that_of_the_rules_without_measuring) {
     EXPECT_TRUE(file_.lines().empty());
 }
 
-// gpu_few_channels launches two kernels.
 TEST_F(autotune, is_that_of_the_rules_where_nothing_is_faster) {
     set_times({{"few_channels", 0.125}, {"gradnn_slide_data", 0.25}});
     EXPECT_EQ(taken(), chosen_by_rules);
