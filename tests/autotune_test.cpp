@@ -17,8 +17,8 @@
 namespace gradnn::test {
 namespace {
 
-/// A gradient of rows of 4 channels: gpu_few_channels takes it by the rules, in two launches, gpu_tf32x3
-/// takes it too, gpu_sliding, gpu_col2im and gpu_direct yield.
+/// A gradient of rows of 4 channels: by the rules gpu_few_channels takes it, in two launches;
+/// gpu_tf32x3 takes it too; gpu_sliding, gpu_col2im and gpu_direct yield.
 op four_channels(int64_t images = 64, int64_t points = 1024) {
     return convolution_op(op::kind::ConvolutionBackwardData,
             {"four_channels", images, 1, 4, 64, {points}, {3}, {1}, {1}, {1},
