@@ -21,7 +21,7 @@ TEST(convolution_parts, refuse_too_many) {
     p.strides = {1, 2, 2};
     p.dst.dims[3] = p.dst.dims[4] = 4;
     EXPECT_EQ(gpu::parts_of(p, true, all_axes, 3).refusal,
-            "takes what up to 3 parts make, given 4");
+            "takes up to 3 parts (of groups and strides), given 4");
     EXPECT_EQ(gpu::parts_of(p, true, all_axes, 4).refusal, "");
 }
 

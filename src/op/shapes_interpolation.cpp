@@ -75,7 +75,8 @@ void check_resampled(const checked_op &the_op, const std::string &port,
         fail_shape(the_op,
                 text(port, " has dims ", text_of(resized),
                         " and input 0 (src) ", text_of(src),
-                        ": N and C must agree"));
+                        ": dims 0 (N) and ", channels,
+                        " (C, by data_format) must agree"));
     const auto first = static_cast<size_t>(first_spatial_axis(the_op));
     const auto sizes = the_op.attributes().sizes;
     const auto scales = the_op.attributes().scales;

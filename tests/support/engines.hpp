@@ -44,7 +44,7 @@ std::vector<std::string> kernel_names(engine::kind kind,
         const std::string &problem, bool last_resorts = true);
 
 /// Those of them that begin so, separated by commas, as forced_kernel takes
-/// them: "convolution.gpu_depthwise" for all kernels of depthwise convolutions.
+/// them: "convolution.gpu_depthwise" for those of tensor cores.
 std::string kernels_that_begin(engine::kind kind, const std::string &problem,
         const std::string &beginning);
 

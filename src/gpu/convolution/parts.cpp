@@ -105,8 +105,8 @@ convolution_parts parts_of(const convolution_problem &problem, bool groups,
         const auto count = static_cast<int64_t>(parts.size());
         if (times <= static_cast<int64_t>(most) / std::max<int64_t>(count, 1))
             return false;
-        made.refusal = text("takes what up to ", most, " parts make, given ",
-                count * times);
+        made.refusal = text("takes up to ", most,
+                " parts (of groups and strides), given ", count * times);
         return true;
     };
     if (groups && problem.weights.dims[0] > 1) {

@@ -1,4 +1,4 @@
-// The kernel that takes every InterpolateBackward.
+// The kernel that takes every interpolation.
 #include <array>
 #include <memory>
 #include <vector>

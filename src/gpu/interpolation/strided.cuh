@@ -1,4 +1,4 @@
-// InterpolateBackward of any strides and any number of taps; included by strided.cu.
+// Interpolations of any strides and any number of taps; included by strided.cu.
 //
 // diff_src[n,c,d,h,w] = sum over the outputs (p,q,r) that touch (d,h,w) of
 // wd[p] * wh[q] * ww[r] * diff_dst[n,c,p,q,r].
