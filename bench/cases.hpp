@@ -20,6 +20,7 @@ struct interpolation_case {
     std::vector<int64_t> dst;
     std::string mode;
     std::string coordinates;
+    bool antialias;
     std::vector<float> scales; ///< scale_rule given; empty: shape_ratio
     bool cpu_peer; ///< among the cases of onednn_peer
 };
@@ -76,11 +77,12 @@ inline case_list load_cases(const std::string &file, case_size size) {
         const auto each = completed(listed,
                 {{"mode", "linear"},
                         {"coordinate_transformation_mode", "half_pixel"},
+                        {"antialias", false},
                         {"scales", nlohmann::json::array()}});
         cases.interpolation.push_back({each.at("name"), each.at("n"),
                 each.at("c"), each.at("src"), each.at("dst"), each.at("mode"),
-                each.at("coordinate_transformation_mode"), each.at("scales"),
-                each.at("cpu_peer")});
+                each.at("coordinate_transformation_mode"), each.at("antialias"),
+                each.at("scales"), each.at("cpu_peer")});
     }
     for (const nlohmann::json &listed : json.at("convolution")) {
         const auto each = completed(listed,

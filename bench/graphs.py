@@ -15,6 +15,7 @@ _DEFAULTS = {
     "interpolation": {
         "mode": "linear",
         "coordinate_transformation_mode": "half_pixel",
+        "antialias": False,
         "scale_rule": "shape_ratio",
         "scales": None,
         "layouts": list(LAYOUTS),
@@ -155,7 +156,7 @@ def _weights(number, dtype, dims, layout, weights_format):
 
 
 def _attributes(**values):
-    types = {str: "string", int: "s64"}
+    types = {str: "string", bool: "bool", int: "s64"}
     result = {}
     for name, value in values.items():
         if isinstance(value, list):
@@ -194,6 +195,8 @@ def interpolation_graph(case, layout, dtype, engine):
         "scale_rule": case["scale_rule"],
         "data_format": layout,
     }
+    if case["antialias"]:
+        values["antialias"] = True
     if case["scale_rule"] == "given":
         values["scales"] = case["scales"]
     else:

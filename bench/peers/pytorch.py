@@ -90,6 +90,10 @@ def interpolation(job, device):
     coordinates = case["coordinate_transformation_mode"]
     if mode == "linear" and coordinates == "asymmetric":
         raise Refused("PyTorch has no asymmetric linear interpolation")
+    if mode == "cubic" and coordinates == "asymmetric":
+        raise Refused("PyTorch has no asymmetric cubic interpolation")
+    if (mode == "cubic" or case["antialias"]) and len(case["src"]) != 2:
+        raise Refused("PyTorch has cubic and antialiased interpolation in 2-D alone")
     if mode == "nearest" and coordinates == "align_corners":
         raise Refused("PyTorch has no nearest interpolation with align_corners")
     src, dst, _ = graphs.shapes(case)
@@ -103,7 +107,10 @@ def interpolation(job, device):
     if mode == "nearest":
         function = getattr(torch.ops.aten, NEAREST[coordinates].format(rank))
         return lambda: function(diff_dst, dst[2:], src, *scales)
-    function = getattr(torch.ops.aten, LINEAR[rank])
+    name = "upsample_bicubic2d_backward" if mode == "cubic" else LINEAR[rank]
+    if case["antialias"]:
+        name = f"_{name.removesuffix('_backward')}_aa_backward"
+    function = getattr(torch.ops.aten, name)
     align = coordinates == "align_corners"
     return lambda: function(diff_dst, dst[2:], src, align, *scales)
 

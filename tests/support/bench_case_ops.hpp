@@ -32,11 +32,11 @@ inline convolution_case sizes_of(const bench::convolution_case &c) {
 /// Everything but the sizes is the case's.
 inline op op_of(const bench::interpolation_case &c,
         const interpolation_case &of_sizes, const layout &l, data_type type) {
-    op result = interpolation_op(of_sizes,
-            {c.mode, c.coordinates,
-                    c.scales.empty() ? size_source::sizes_attribute
-                                     : size_source::scales_attribute},
-            l, type);
+    interpolation_choice choice {c.mode, c.coordinates,
+            c.scales.empty() ? size_source::sizes_attribute
+                             : size_source::scales_attribute};
+    choice.antialias = c.antialias;
+    op result = interpolation_op(of_sizes, choice, l, type);
     if (!c.scales.empty()) {
         result.set_attr(op::attr::scales, c.scales);
         result.set_attr<std::string>(op::attr::scale_rule, "given");
