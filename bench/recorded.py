@@ -140,6 +140,12 @@ def upsample(parts):
         lines += [""] * (not lines[-1].startswith("-"))
         lines.append(f"- {dtype} {layout}, {len(of)} shapes: mean "
                      f"{geometric_mean(of):.2f}, least {min(of):.2f}")  # fmt: skip
+        late = [row["forward_ms"][row["forward_composed"]] / min(row["forward_ms"])
+                for row in shapes if (row["dtype"], row["layout"]) == (dtype, layout)
+                and "forward_ms" in row]  # fmt: skip
+        if late:
+            lines[-1] += (f"; the forward's form takes {geometric_mean(late):.2f} times as "
+                          f"long as the faster one, most {max(late):.2f}")  # fmt: skip
     table = [
         [f"{row['network']} {row['dtype']} {row['layout']}, {row['pairs']} pairs",
          *(f"{row[key]:.2f}" for key in ("pytorch_ms", "gradnn_ms", "fused_ms")),
