@@ -40,6 +40,7 @@ struct upsampled_convolution {
     bool data = true; ///< what the group has
     bool weights = true; ///< with the forward interpolation
     bool f32_weights = false;
+    bool alone = false; ///< an op that has one of both gradients and no other
 
     sizes large() const {
         sizes result = small;
@@ -69,8 +70,10 @@ std::vector<op> ops_of(
     wanted_outputs wanted;
     wanted.diff_src = c.data;
     wanted.f32_gradients = c.f32_weights;
-    const op conv
-            = convolution_op(kind::ConvBackward, convolution, l, type, wanted);
+    const op conv = convolution_op(!c.alone ? kind::ConvBackward
+                    : c.data                ? kind::ConvolutionBackwardData
+                                            : kind::ConvolutionBackwardWeights,
+            convolution, l, type, wanted);
     interpolation_choice choice {"nearest", c.coordinates};
     const interpolation_case resized {
             "up", c.n, c.channels, c.small, c.large()};
@@ -86,20 +89,25 @@ std::vector<op> ops_of(
                 id, lt.get_data_type(), lt.get_dims(), lt.get_strides());
     };
     const logical_tensor small = numbered(up.get_inputs()[0], x);
-    const auto outputs = conv.get_outputs();
     // Whoever makes a tensor lays it out.
-    const logical_tensor large = numbered(
-            c.weights ? up.get_outputs()[0] : conv.get_inputs()[1], u);
-    const logical_tensor gradient = numbered(outputs[0], diff_u);
+    const logical_tensor large = numbered(up.get_outputs()[0], u);
+    const auto named = [&](std::vector<logical_tensor> ports) {
+        // As convolution_op numbers them.
+        constexpr size_t ids[]
+                = {u, diff_dst, weights, diff_u, diff_weights, diff_bias};
+        for (logical_tensor &lt : ports)
+            if (!lt.is_absent())
+                lt = lt.get_id() == 0 && c.weights
+                        ? large
+                        : numbered(lt, ids[lt.get_id()]);
+        return ports;
+    };
+    const auto outputs = named(conv.get_outputs());
     std::vector<op> ops;
     if (c.weights) ops.push_back(with_ports(up, 0, {small}, {large}));
-    ops.push_back(with_ports(conv, 1,
-            {numbered(conv.get_inputs()[0], diff_dst), large,
-                    numbered(conv.get_inputs()[2], weights)},
-            {gradient, numbered(outputs[1], diff_weights),
-                    numbered(outputs[2], diff_bias)}));
+    ops.push_back(with_ports(conv, 1, named(conv.get_inputs()), outputs));
     if (c.data)
-        ops.push_back(with_ports(down, 2, {small, gradient},
+        ops.push_back(with_ports(down, 2, {small, outputs[0]},
                 {numbered(down.get_outputs()[0], diff_x)}));
     return ops;
 }
@@ -177,6 +185,7 @@ TEST_P(composed, gives_what_its_ops_do) {
                 const int64_t wanted = numbers.integer(0, 4);
                 c.data = wanted != 0;
                 c.weights = wanted != 1 || !c.data;
+                c.alone = c.data != c.weights && numbers.integer(0, 1) == 0;
                 SCOPED_TRACE(text_of(c) + ' ' + l.name + ' ' + to_string(type));
                 const std::vector<op> ops = ops_of(c, l, type);
                 const graph_run together = run(ops);
