@@ -4,7 +4,7 @@
 #   rows FILE      rows of a kernel list
 #   files FOLDER   files of a folder and those below it
 #   lines FOLDER   their lines
-#   rooms FILE     rooms of the table of src/README.md
+#   folders FILE   rows of the table of src/README.md
 #   words FILE     words of a document outside code
 #   tried FOLDER   lines of the section Tried of a README below it, of the longest
 #
@@ -22,7 +22,7 @@ while read -r what of most; do
     rows) has=$(grep -cE '^ *\{"[a-z]+\.[a-z0-9_]+",' "$of") ;;
     files) has=$(git ls-files -- "$of" | wc -l) ;;
     lines) has=$(git ls-files -z -- "$of" | xargs -0 cat | wc -l) ;;
-    rooms) has=$(grep -c '^| \[' "$of") ;;
+    folders) has=$(grep -c '^| \[' "$of") ;;
     words) has=$(awk '/^```/ { code = !code; next } !code' "$of" | wc -w) ;;
     tried)
         has=$(git ls-files -z -- "$of/*README.md" | xargs -0 awk '
@@ -31,7 +31,7 @@ while read -r what of most; do
             tried && NF { if (++lines > most) most = lines }
             END { print most + 0 }') ;;
     *)
-        echo "$table: $what is none of rows, files, lines, rooms, words, tried"
+        echo "$table: $what is none of rows, files, lines, folders, words, tried"
         exit 1
         ;;
     esac

@@ -1,5 +1,5 @@
 #!/bin/bash
-# rooms.sh CHECKOUT: each folder of src includes only the folders that stand above
+# folders.sh CHECKOUT: each folder of src includes only the folders that stand above
 # it in the table of src/README.md, which names them all; and the engines are
 # included by themselves and the driver alone. The core, which knows engines as rows of
 # src/backends.cpp, names no kind or namespace of them: what differs is a field of the
@@ -9,21 +9,21 @@
 set -euo pipefail
 cd "$1/src"
 git rev-parse --is-inside-work-tree >/dev/null 2>&1 || exit 77
-mapfile -t rooms < <(sed -n 's/^| \[\([a-z_]*\)\](.*/\1/p' README.md)
+mapfile -t folders < <(sed -n 's/^| \[\([a-z_]*\)\](.*/\1/p' README.md)
 status=0
 if [[ $(git ls-files | grep / | cut -d/ -f1 | sort -u | paste -sd' ') \
-    != $(printf '%s\n' "${rooms[@]}" | sort | paste -sd' ') ]]; then
-    echo "src/README.md does not list the folders of src, but ${rooms[*]}"
+    != $(printf '%s\n' "${folders[@]}" | sort | paste -sd' ') ]]; then
+    echo "src/README.md does not list the folders of src, but ${folders[*]}"
     status=1
 fi
-below=("${rooms[@]}")
-for room in "${rooms[@]}"; do
+below=("${folders[@]}")
+for folder in "${folders[@]}"; do
     below=("${below[@]:1}")
     forbidden=$(IFS='|'; echo "${below[*]}")
-    [[ $room == @(cpu|driver) ]] || forbidden+='|cpu'
-    [[ $room == @(gpu|driver) ]] || forbidden+='|gpu'
-    if grep -nrE "^ *# *include \"($forbidden)/" "$room"; then
-        echo "src/$room may not include these: src/README.md"
+    [[ $folder == @(cpu|driver) ]] || forbidden+='|cpu'
+    [[ $folder == @(gpu|driver) ]] || forbidden+='|gpu'
+    if grep -nrE "^ *# *include \"($forbidden)/" "$folder"; then
+        echo "src/$folder may not include these: src/README.md"
         status=1
     fi
 done
