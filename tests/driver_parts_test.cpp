@@ -13,10 +13,10 @@
 #include "driver/compute_limit.hpp"
 #include "driver/fma_loop.hpp"
 #include "driver/forced_rows.hpp"
-#include "driver/nearest.hpp"
 #include "driver/picture.hpp"
 #include "driver/table.hpp"
 #include "execute/execute.hpp"
+#include "files/nearest.hpp"
 
 namespace gradnn::driver {
 namespace {
@@ -128,30 +128,30 @@ TEST(png, pixels_stand_in_the_file_as_they_are) {
 }
 
 TEST(edit_distance, counts_changes) {
-    EXPECT_EQ(edit_distance("", ""), 0U);
-    EXPECT_EQ(edit_distance("bench", "bench"), 0U);
-    EXPECT_EQ(edit_distance("", "run"), 3U);
-    EXPECT_EQ(edit_distance("run", ""), 3U);
-    EXPECT_EQ(edit_distance("chek", "check"), 1U); // insertion
-    EXPECT_EQ(edit_distance("checck", "check"), 1U); // deletion
-    EXPECT_EQ(edit_distance("chack", "check"), 1U); // change
-    EXPECT_EQ(edit_distance("bnech", "bench"), 1U); // exchange
-    EXPECT_EQ(edit_distance("kitten", "sitting"), 3U);
+    EXPECT_EQ(detail::edit_distance("", ""), 0U);
+    EXPECT_EQ(detail::edit_distance("bench", "bench"), 0U);
+    EXPECT_EQ(detail::edit_distance("", "run"), 3U);
+    EXPECT_EQ(detail::edit_distance("run", ""), 3U);
+    EXPECT_EQ(detail::edit_distance("chek", "check"), 1U); // insertion
+    EXPECT_EQ(detail::edit_distance("checck", "check"), 1U); // deletion
+    EXPECT_EQ(detail::edit_distance("chack", "check"), 1U); // change
+    EXPECT_EQ(detail::edit_distance("bnech", "bench"), 1U); // exchange
+    EXPECT_EQ(detail::edit_distance("kitten", "sitting"), 3U);
 }
 
 TEST(nearest, is_near) {
     const std::vector<std::string> words
             = {"run", "check", "bench", "info", "support"};
-    EXPECT_EQ(nearest("chek", words), "check");
-    EXPECT_EQ(nearest("benhc", words), "bench");
-    EXPECT_EQ(nearest("supprot", words), "support");
-    EXPECT_EQ(nearest("supp", words), "support"); // its beginning
-    EXPECT_EQ(nearest("ru", words), "run");
+    EXPECT_EQ(detail::nearest("chek", words), "check");
+    EXPECT_EQ(detail::nearest("benhc", words), "bench");
+    EXPECT_EQ(detail::nearest("supprot", words), "support");
+    EXPECT_EQ(detail::nearest("supp", words), "support"); // its beginning
+    EXPECT_EQ(detail::nearest("ru", words), "run");
     for (const char *far : {"", "x", "fly", "graph", "r"})
-        EXPECT_EQ(nearest(far, words), "") << far;
-    EXPECT_EQ(suggestion("chek", words), ", did you mean check?");
-    EXPECT_EQ(suggestion("fly", words), "");
-    EXPECT_EQ(suggestion("fly", {}), "");
+        EXPECT_EQ(detail::nearest(far, words), "") << far;
+    EXPECT_EQ(detail::suggestion("chek", words), ", did you mean check?");
+    EXPECT_EQ(detail::suggestion("fly", words), "");
+    EXPECT_EQ(detail::suggestion("fly", {}), "");
 }
 
 TEST(time_text, has_three_digits_in_microseconds) {

@@ -102,7 +102,7 @@ std::vector<bad_case> bad_cases() {
                     {"graph[1].kind", "a?b"}},
             {"name_is_number", changed("\"up\"", "5"), {"graph[0].name"}},
             {"unknown_attr", changed("\"mode\"", "\"moed\""),
-                    {"graph[0].attrs.moed", "no op has"}},
+                    {"graph[0].attrs.moed", "no op has", "did you mean mode?"}},
             {"attr_not_object",
                     changed("{\"type\": \"string\", \"value\": \"linear\"}",
                             "\"linear\""),

@@ -11,8 +11,8 @@
 #include "base/input_error.hpp"
 #include "base/threads.hpp"
 #include "commands.hpp"
+#include "files/nearest.hpp"
 #include "machine.hpp"
-#include "nearest.hpp"
 
 namespace gradnn::driver {
 
@@ -67,7 +67,7 @@ std::string describe_unexpected(const CLI::App &program) {
     const auto parsed = program.get_subcommands();
     if (parsed.empty() && !left.front().starts_with('-')) {
         const auto names = command_names(program);
-        const std::string near = suggestion(left.front(), names);
+        const std::string near = detail::suggestion(left.front(), names);
         return "unknown command \"" + left.front() + "\""
                 + (near.empty() ? "; commands are " + listed(names) : near);
     }
@@ -79,7 +79,7 @@ std::string describe_unexpected(const CLI::App &program) {
     // Of the first that looks like an option of this command.
     for (const std::string &each : left) {
         if (!each.starts_with("--")) continue;
-        const std::string near = suggestion(
+        const std::string near = detail::suggestion(
                 each.substr(0, each.find('=')), option_names(command));
         if (!near.empty()) return text + near;
     }

@@ -9,7 +9,7 @@
 #include <gradnn/graph.hpp>
 
 #include "commands.hpp"
-#include "nearest.hpp"
+#include "files/nearest.hpp"
 #include "op/op_schema.hpp"
 #include "support_table.hpp"
 #include "table.hpp"
@@ -292,7 +292,7 @@ int support(const support_options &options) {
             names.emplace_back(schema.name);
         if (std::find(names.begin(), names.end(), options.op) == names.end())
             throw usage_error("support: unknown op \"" + options.op + "\""
-                    + suggestion(options.op, names)
+                    + detail::suggestion(options.op, names)
                     + " (\"gradnn support\" lists all)");
     }
     const json engines = engines_json(options.op);

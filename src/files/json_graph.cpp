@@ -13,6 +13,7 @@
 #include "files/json_tensors.hpp"
 #include "files/json_text.hpp"
 #include "files/json_values.hpp"
+#include "files/nearest.hpp"
 #include "op/op_names.hpp"
 #include "op/op_schema.hpp"
 
@@ -121,8 +122,13 @@ void read_attrs(op &the_op, const json_node &node) {
         const json_node attr_node = *node.find(item.key());
         const auto name = attr_named(current_name(item.key(), attr_aliases));
         if (!name || *name == op::attr::undef) {
-            if (!find_schema(the_op.get_kind())) continue;
-            attr_node.fail("no op has an attribute of this name");
+            const op_schema *const schema = find_schema(the_op.get_kind());
+            if (!schema) continue;
+            std::vector<std::string> names;
+            for (const attr_row &row : schema->attrs)
+                names.emplace_back(to_string(row.name));
+            attr_node.fail("no op has an attribute of this name"
+                    + suggestion(item.key(), names));
         }
         if (!seen.insert(*name).second)
             attr_node.fail(std::string("attribute ") + to_string(*name)

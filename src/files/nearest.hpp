@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace gradnn::driver {
+namespace gradnn::detail {
 
 /// Insertions, deletions, changes and exchanges of neighbours that make one
 /// word of the other.
@@ -21,4 +21,4 @@ std::string nearest(
 std::string suggestion(
         std::string_view word, const std::vector<std::string> &candidates);
 
-} // namespace gradnn::driver
+} // namespace gradnn::detail

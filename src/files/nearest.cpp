@@ -1,9 +1,9 @@
-#include "nearest.hpp"
+#include "files/nearest.hpp"
 
 #include <algorithm>
 #include <numeric>
 
-namespace gradnn::driver {
+namespace gradnn::detail {
 
 size_t edit_distance(std::string_view one, std::string_view other) {
     // Rows of the usual table: distances between prefixes.
@@ -51,4 +51,4 @@ std::string suggestion(
     return found.empty() ? std::string() : ", did you mean " + found + "?";
 }
 
-} // namespace gradnn::driver
+} // namespace gradnn::detail
