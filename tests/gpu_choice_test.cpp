@@ -251,36 +251,6 @@ TEST_F(gpu_choice, of_cudnn_has_ops_behind_multiples_of_eight_channels) {
     }
 }
 
-/// Makes and executes plans of all problems; the kernels that were chosen.
-std::set<std::string> launch_all(const std::vector<choice_problem> &problems) {
-    std::set<std::string> kernels;
-    for (const choice_problem &problem : problems) {
-        SCOPED_TRACE(problem.name);
-        std::vector<kernel_choice> choices;
-        EXPECT_NO_THROW(choices = choices_of(problem, true));
-        for (const kernel_choice &choice : choices) {
-            kernels.insert(choice.kernel);
-            if (choice.kernel == "convolution.cudnn") continue;
-            EXPECT_NE(choice.executed, "") << choice.kernel;
-            EXPECT_NE(choice.executed_unaligned, "") << choice.kernel;
-        }
-    }
-    return kernels;
-}
-
-// Every launch of every plan is one that the device would take: the stand-in
-// refuses too many threads, registers or bytes of shared memory, and grids that
-// are too large. ctest runs these two for GPUs of all generations.
-TEST_F(gpu_choice, of_random_problems_can_be_launched) {
-    EXPECT_GE(launch_all(random_problems(2, 600)).size(), 15U)
-            << "the problems miss rows of the lists";
-}
-
-TEST_F(gpu_choice, of_bench_cases_can_be_launched) {
-    EXPECT_GE(launch_all(bench_problems()).size(), 14U)
-            << "the cases miss rows of the lists";
-}
-
 // Of few channels plain products are taken where tensor cores would multiply zeros, and
 // nothing yields to cuDNN where that is known to refuse.
 TEST_F(gpu_choice, follows_the_numbers_of_products) {

@@ -166,7 +166,8 @@ TEST_F(jit, loads_a_kernel_once) {
     EXPECT_EQ(load(scaling_kernel("5"), without_disk()).kernel, first);
     EXPECT_EQ(fake_cuda::loaded_libraries(), before + 1);
     EXPECT_EQ(log.count("compiled by NVRTC"), 1U) << log.lines();
-    EXPECT_FALSE(first->from_disk);
+    EXPECT_TRUE(first->backend.starts_with("CUDA (compiled by NVRTC "))
+            << first->backend;
     EXPECT_GT(first->attributes.numRegs, 0);
     EXPECT_EQ(first->attributes.localSizeBytes, 0U);
     const auto other = load(scaling_kernel("6"), without_disk()).kernel;
@@ -265,8 +266,10 @@ TEST_F(jit, takes_a_kernel_from_the_disk_in_the_next_process) {
     const auto read = load(scaling_kernel("14"), options).kernel;
     fs::remove_all(folder);
     ASSERT_TRUE(made && read);
-    EXPECT_FALSE(made->from_disk);
-    EXPECT_TRUE(read->from_disk);
+    EXPECT_TRUE(made->backend.starts_with("CUDA (compiled by NVRTC "))
+            << made->backend;
+    EXPECT_TRUE(read->backend.starts_with("CUDA (from the disk in "))
+            << read->backend;
     EXPECT_EQ(read->attributes.numRegs, made->attributes.numRegs);
     EXPECT_EQ(log.count("from the disk"), 1U) << log.lines();
 }

@@ -115,7 +115,7 @@ constexpr detail::fusing_row<convolution_problem> fusing_convolutions[]
 constinit const detail::backend backend {engine::kind::gpu, "gpu", false,
         device_count, no_device_reason, make_engine, make_stream,
         run_on_native_stream, kernels, "cuDNN",
-        [] { return text(cudnn::library_version()); }, rates, 0,
+        [] { return text(cudnn::library().version); }, rates, 0,
         fusing_interpolations, fusing_convolutions};
 
 } // namespace gradnn::gpu
@@ -157,8 +157,8 @@ versions get_versions() noexcept {
     gpu::ignore(cudaDriverGetVersion(&found.driver));
     gpu::ignore(cudaRuntimeGetVersion(&found.runtime));
     try {
-        found.cudnn = gpu::cudnn::library_version();
-        found.cudnn_missing = gpu::cudnn::missing_reason();
+        found.cudnn = gpu::cudnn::library().version;
+        found.cudnn_missing = gpu::cudnn::library().missing;
     } catch (...) {
         // Out of host memory: the version stays 0.
     }

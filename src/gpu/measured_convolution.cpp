@@ -21,7 +21,7 @@ namespace {
 /// Whether there is cuDNN, and no rule of convolution.cudnn refuses the problem.
 bool cudnn_may_take(
         const convolution_problem &problem, const compile_options &options) {
-    if (cudnn::library_version() == 0) return false;
+    if (cudnn::library().version == 0) return false;
     const convolution_problem slice = cudnn::first_slice_of(problem);
     return cudnn::refusal_of(slice, options, cudnn::arrangements_of(slice))
             .refusal.empty();
@@ -88,7 +88,7 @@ std::string f64_yields(
 std::string wide_weights_yields(
         const convolution_problem &problem, const compile_options &options) {
     const bool narrow_output = detail::size_of(problem.weights.type) == 2;
-    if (!is_of_weights(problem) || cudnn::library_version() == 0
+    if (!is_of_weights(problem) || cudnn::library().version == 0
             || (options.fpmath == fpmath_mode::strict && !narrow_output))
         return {};
     const int64_t tiles = tiles_of(problem.weights);

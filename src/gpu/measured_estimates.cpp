@@ -199,7 +199,7 @@ std::string sliding_yields(
     const bool grouped = weights[0] > 1;
     const bool narrow = multiplied_bytes(problem, options) == 2;
     if ((weights[forward ? 1 : 2] == 1 && weights[forward ? 2 : 1] <= some)
-            || (grouped && narrow && cudnn::library_version() == 0))
+            || (grouped && narrow && cudnn::library().version == 0))
         return {};
     if (weights[1] > some && few_channels::make(problem, options).plan)
         return "rows of few channels have a kernel of their own";

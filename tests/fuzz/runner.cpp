@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
 
-#include "driver/evaluation.hpp"
 #include "files/tensor_data.hpp"
 #include "support/op_runner.hpp"
 #include "support/random.hpp"
-#include "verdict.hpp"
 
 namespace gradnn::fuzz {
 
@@ -126,6 +123,16 @@ void run::check_refusal(const error &failure) {
 }
 
 void run::execute(const engine &e) {
+    execute_tier(e);
+    if (e.get_kind() != engine::kind::gpu || refused_ || !finding_.empty())
+        return;
+    ahead_of_time_ = std::make_shared<run>(*this);
+    ahead_of_time_->specialise_ = false;
+    ahead_of_time_->kernels_.clear();
+    ahead_of_time_->execute_tier(e);
+}
+
+void run::execute_tier(const engine &e) {
     const test::forced_kernel forced(problem_.kernel);
     try {
         execute_checked(e);
@@ -145,6 +152,9 @@ void run::execute_checked(const engine &e) {
     graph built(e.get_kind(), problem_.fpmath);
     try {
         built.set_deterministic(problem_.deterministic);
+        compile_settings settings;
+        if (!specialise_) settings.specialise = false;
+        built.set_compile_settings(settings);
         for (const op &each : problem_.ops)
             built.add_op(each);
         built.finalize();
@@ -290,88 +300,12 @@ compiled_partition run::execute_step(const partition &each, const engine &e) {
     return compiled;
 }
 
-void run::verify_group(
-        const partition &each, const compiled_partition &compiled) {
-    driver::partition_reference reference(compiled, problem_.fpmath);
-    const auto values = [&](const logical_tensor &lt) {
-        return detail::reference_tensor {lt.get_dims(),
-                detail::load(lt, tensors_.at(lt.get_id()).image.data())};
-    };
-    std::set<size_t> made;
-    for (const logical_tensor &lt : each.get_output_ports())
-        made.insert(lt.get_id());
-    for (const size_t id : each.get_ops()) {
-        const op the_op = known(*std::find_if(problem_.ops.begin(),
-                problem_.ops.end(),
-                [&](const op &declared) { return declared.get_id() == id; }));
-        const driver::evaluation exact = reference.evaluate(the_op, values);
-        for (size_t port = 0; port < the_op.get_outputs().size(); ++port) {
-            const logical_tensor &lt = the_op.get_outputs()[port];
-            if (lt.is_absent() || !made.contains(lt.get_id())) continue;
-            const std::string wrong = compare_output(the_op, port, exact.inputs,
-                    values(lt).values, exact.outputs[port].values,
-                    exact.held[port].promise, exact.held[port].magnitudes,
-                    problem_.fpmath);
-            if (!wrong.empty())
-                fail(std::string("as a group: ") + to_string(the_op.get_kind())
-                        + ": " + wrong);
-        }
-    }
-}
-
 void run::check_inputs() {
     for (const auto &[id, each] : tensors_) {
         if (each.computed || !each.memory) continue;
         if (each.memory->inner(each.memory->read_all()) != each.image)
             fail("input " + std::to_string(id) + " was written");
     }
-}
-
-op run::known(const op &declared) const {
-    const auto complete = [&](std::vector<logical_tensor> ports) {
-        for (logical_tensor &lt : ports)
-            if (!lt.is_absent()) lt = tensors_.at(lt.get_id()).lt;
-        return ports;
-    };
-    op result(declared.get_id(), declared.get_kind(),
-            complete(declared.get_inputs()), complete(declared.get_outputs()),
-            declared.get_name());
-    for (const auto &[name, value] : declared.get_attrs())
-        std::visit([&, key = name](const auto &v) { result.set_attr(key, v); },
-                value);
-    return result;
-}
-
-bool run::verify_op(const op &declared) {
-    const op the_op = known(declared);
-    std::vector<detail::reference_tensor> inputs;
-    for (const logical_tensor &lt : the_op.get_inputs()) {
-        if (lt.is_absent()) {
-            inputs.emplace_back();
-            continue;
-        }
-        const entry &given = tensors_.at(lt.get_id());
-        inputs.push_back({lt.get_dims(), detail::load(lt, given.image.data())});
-    }
-    std::vector<std::vector<double>> outputs;
-    for (const logical_tensor &lt : the_op.get_outputs()) {
-        outputs.emplace_back();
-        if (!lt.is_absent())
-            outputs.back()
-                    = detail::load(lt, tensors_.at(lt.get_id()).image.data());
-    }
-    const std::string wrong
-            = compare_with_reference(the_op, inputs, outputs, problem_.fpmath);
-    if (!wrong.empty())
-        fail(std::string(to_string(the_op.get_kind())) + " (op "
-                + std::to_string(the_op.get_id()) + "): " + wrong);
-    return wrong.empty();
-}
-
-void run::verify() {
-    if (refused_ || !finding_.empty()) return;
-    for (const op &each : problem_.ops)
-        if (!verify_op(each)) return;
 }
 
 std::string run_all(const problem &what, const engine &e) {

@@ -20,9 +20,10 @@ public:
 
     /// Draws the inputs' values.
     void prepare();
-    /// Compiles and executes everything twice. Sets GRADNN_KERNEL.
+    /// Compiles and executes everything twice; on a GPU then once more with
+    /// compile_settings::specialise off. Sets GRADNN_KERNEL.
     void execute(const engine &e);
-    /// Compares with the float64 reference.
+    /// Compares with the float64 reference, and what the GPU's two tiers of kernels gave.
     void verify();
 
     const problem &what() const { return problem_; }
@@ -44,6 +45,7 @@ private:
     };
 
     void note_tensors();
+    void execute_tier(const engine &e);
     void execute_checked(const engine &e);
     compiled_partition compile(const partition &each, const engine &e);
     /// What was executed; nothing where it is refused or something is wrong.
@@ -53,6 +55,7 @@ private:
             const partition &each, const compiled_partition &compiled);
     void check_inputs();
     bool verify_op(const op &declared);
+    void verify_ahead_of_time();
     op known(const op &declared) const;
     void fail(const std::string &what);
     void check_refusal(const error &failure);
@@ -62,6 +65,9 @@ private:
     std::vector<std::string> kernels_;
     std::string finding_;
     bool refused_ = false;
+    bool specialise_ = true; ///< as the environment says
+    /// The same problem with `specialise` off; null on the CPU.
+    std::shared_ptr<run> ahead_of_time_;
 };
 
 /// All three stages. The finding, or an empty text.

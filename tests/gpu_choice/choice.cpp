@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 #include <optional>
+#include <regex>
 
 #include <gradnn/engine.hpp>
 #include <gradnn/status.hpp>
@@ -175,9 +176,10 @@ std::string why_not_comparable() {
 
 std::string line_of(
         const choice_problem &problem, const kernel_choice &choice) {
+    static const std::regex time(" in [0-9.e-]+ ms");
     return text(problem.name, '\t', to_string(type_of(problem.the_op)), '\t',
             choice.output, '\t', choice.kernel, '\t', choice.workspace_bytes,
-            '\t', choice.backend, '\t',
+            '\t', std::regex_replace(choice.backend, time, ""), '\t',
             choice.deterministic ? "deterministic" : "varies", '\t',
             choice.channels_last                  ? "channels last"
                     : is_identity(problem.the_op) ? "identity"

@@ -51,7 +51,8 @@ void use_fake_libraries();
 /// gradnn's are; empty where they can.
 std::string why_not_comparable();
 
-/// All of a choice, in fields with tabs between them.
+/// All of a choice, in fields with tabs between them, but for the time that its kernel took
+/// to compile.
 std::string line_of(const choice_problem &problem, const kernel_choice &choice);
 
 /// The kernels and workspaces of problems that differ by their types alone, and

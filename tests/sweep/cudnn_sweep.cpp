@@ -75,9 +75,9 @@ int find_gpu() {
         print("cudnn_sweep: skipped: " + gpu::no_device_reason());
         return skipped;
     }
-    if (gpu::cudnn::library_version() == 0) {
+    if (gpu::cudnn::library().version == 0) {
         print("cudnn_sweep: skipped, no cuDNN: "
-                + gpu::cudnn::missing_reason());
+                + gpu::cudnn::library().missing);
         return skipped;
     }
     print(gpu::properties_of(0).info.name + ", cuDNN "

@@ -1,6 +1,7 @@
 #include "gpu/jit/load.hpp"
 
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -109,25 +110,20 @@ void dump(const compilation &what, const std::string &key,
 /// From the disk, or compiled. The device is current.
 compiled_kernel make(const compilation &what, const std::string &key,
         const std::string &folder) {
+    const auto start = std::chrono::steady_clock::now();
     auto code = read_cached(folder, key);
-    const bool from_disk = code.has_value();
-    if (!from_disk) {
+    std::string origin = "from the disk";
+    if (!code) {
         code = what.code();
         write_cached(folder, key, *code);
+        origin = "compiled by NVRTC " + find_kernel_compiler().version;
     }
     if (!what.dumped_to.empty()) dump(what, key, *code);
     const void *const function = function_of(*code, what.entry);
-    return {function, attributes_on_device(function), from_disk};
-}
-
-/// For the log.
-std::string text_of(const known_kernel &made) {
-    if (!made.kernel) return made.refusal;
-    return text(made.kernel->from_disk
-                    ? "from the disk"
-                    : "compiled by NVRTC " + find_kernel_compiler().version,
-            "; ", made.kernel->attributes.numRegs, " registers; ",
-            made.kernel->attributes.localSizeBytes, " bytes of local memory");
+    return {function, attributes_on_device(function),
+            text("CUDA (", origin, " in ",
+                    std::round(10 * detail::milliseconds_since(start)) / 10,
+                    " ms)")};
 }
 
 } // namespace
@@ -161,21 +157,25 @@ std::string load(
         attributes_on_device(made.kernel->function);
     } else if (made.refusal.empty()) {
         const auto start = std::chrono::steady_clock::now();
+        std::string note;
         try {
             made.kernel = std::make_shared<compiled_kernel>(
                     make(what, key, options.kernel_cache));
+            const auto &[function, attributes, backend] = *made.kernel;
+            note = text(backend, "; ", attributes.numRegs, " registers; ",
+                    attributes.localSizeBytes, " bytes of local memory");
         } catch (const error &failure) {
             if (failure.status == status::out_of_memory
                     || failure.status == status::invalid_arguments)
                 throw;
-            made.refusal = failure.what();
+            note = made.refusal = failure.what();
         }
         detail::log_event({.event = "kernel",
                 .engine = text("gpu:", options.device),
                 .milliseconds
                 = detail::log_milliseconds(detail::milliseconds_since(start)),
                 .note = text(what.source, ' ', what.entry, " {",
-                        what.specification, "}: ", text_of(made))});
+                        what.specification, "}: ", note)});
     }
     launch.kernel = made.kernel;
     return made.refusal;

@@ -63,7 +63,7 @@ struct compiled_kernel {
     /// a __global__ function, on every device of the architecture.
     const void *function = nullptr;
     cudaFuncAttributes attributes {};
-    bool from_disk = false; ///< else compiled by this process
+    std::string backend = {}; ///< "CUDA (from the disk in 0.6 ms)"
 };
 
 /// A kernel and its launch.

@@ -111,8 +111,11 @@ public:
     using launches = std::function<void(std::span<void *const> args,
             std::byte *workspace, const launch_stream &)>;
 
-    explicit launched_plan(launches all, size_t workspace_bytes = 0)
-        : launches_(std::move(all)), workspace_bytes_(workspace_bytes) {}
+    explicit launched_plan(launches all, size_t workspace_bytes = 0,
+            std::string backend = "CUDA")
+        : launches_(std::move(all)),
+          workspace_bytes_(workspace_bytes),
+          backend_(std::move(backend)) {}
 
     void execute(std::span<void *const> args, std::byte *workspace,
             detail::stream_impl &stream) const override {
@@ -120,11 +123,12 @@ public:
         launches_(args, workspace, scope.stream());
     }
     size_t workspace_bytes() const override { return workspace_bytes_; }
-    std::string backend() const override { return "CUDA"; }
+    std::string backend() const override { return backend_; }
 
 private:
     const launches launches_;
     const size_t workspace_bytes_;
+    const std::string backend_;
 };
 
 } // namespace gradnn::gpu

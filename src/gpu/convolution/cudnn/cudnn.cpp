@@ -215,9 +215,9 @@ plan_or_refusal refusal_of(const convolution_problem &problem,
                 problem);
     // An error and no refusal: without cuDNN the convolution may be a hundred
     // times slower, so the caller must ask for it.
-    if (library_version() == 0)
+    if (library().version == 0)
         throw error(status::unimplemented,
-                text(missing_reason(),
+                text(library().missing,
                         "; GRADNN_KERNEL can name a kernel that needs no cuDNN "
                         "and may be a hundred times slower (`gradnn kernels` "
                         "lists them)"));
@@ -245,8 +245,8 @@ plan_or_refusal make(
 plan_or_refusal make_fused(
         const detail::fused_convolution &all, const compile_options &options) {
     const convolution_problem &problem = all.problem;
-    if (library_version() == 0)
-        return plan_or_refusal::refuse(missing_reason());
+    if (library().version == 0)
+        return plan_or_refusal::refuse(library().missing);
     if (!options.specialise)
         return plan_or_refusal::refuse(
                 "takes ops behind in a kernel that is compiled for them, and "

@@ -22,19 +22,13 @@ namespace {
 
 constexpr const char *soname = "libcudnn.so.9";
 
-struct loaded_library {
-    size_t version;
-    std::string missing;
-};
-
 loaded_library load() {
     std::string path = library_of_environment("GRADNN_CUDNN", soname);
     if (path.empty()) path = soname;
     std::string reason;
     void *library = open_library(path, reason);
     if (library == nullptr)
-        return {0,
-                text("cuDNN 9 cannot be loaded (", reason,
+        return {.missing = text("cuDNN 9 cannot be loaded (", reason,
                         "); install it (Debian package libcudnn9-cuda-",
                         CUDART_VERSION / 1000,
                         " or pip package nvidia-cudnn-cu",
@@ -45,17 +39,11 @@ loaded_library load() {
     const size_t found = version != nullptr ? version() : 0;
     if (found < 90000) {
         dlclose(library);
-        return {0,
-                text(path, " is cuDNN ", found,
+        return {.missing = text(path, " is cuDNN ", found,
                         "; gradnn needs cuDNN 9 (90000 and above)")};
     }
     cudnn_frontend::cudnn_dlhandle = library; // never closed
     return {found, {}};
-}
-
-const loaded_library &library() {
-    static const loaded_library loaded = load();
-    return loaded;
 }
 
 library_handle make_handle(int device) {
@@ -107,17 +95,14 @@ idle_handle take_idle(int device, cudaStream_t stream) {
 
 } // namespace
 
-size_t library_version() {
-    return library().version;
+const loaded_library &library() {
+    static const loaded_library loaded = load();
+    return loaded;
 }
 
 std::string version_text() {
-    const size_t version = library_version();
+    const size_t version = library().version;
     return text(version / 10000, '.', version / 100 % 100, '.', version % 100);
-}
-
-std::string missing_reason() {
-    return library().missing;
 }
 
 borrowed_handle::borrowed_handle(int device, cudaStream_t stream)

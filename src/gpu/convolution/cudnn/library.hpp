@@ -16,17 +16,16 @@ namespace gradnn::gpu::cudnn {
 /// What cudnnHandle_t points at.
 using library_handle = ::cudnnContext *;
 
-/// 91900 for cuDNN 9.19.0; 0 where it cannot be loaded. The first call loads
-/// it: the file that the environment variable GRADNN_CUDNN names (or
-/// libcudnn.so.9 in the folder that it names), else what the loader finds as
-/// libcudnn.so.9.
-size_t library_version();
+struct loaded_library {
+    size_t version = 0; ///< 91900 for cuDNN 9.19.0; 0 where it cannot be loaded
+    std::string missing = {}; ///< why it is 0, and what to install
+};
+/// Loaded by the first call: the file that GRADNN_CUDNN names (or libcudnn.so.9 in the
+/// folder that it names), else what the loader finds as libcudnn.so.9.
+const loaded_library &library();
 
 /// "9.19.0".
 std::string version_text();
-
-/// Why library_version() is 0, and what to install; empty where it is not.
-std::string missing_reason();
 
 /// A handle bound to a stream, for one thread until the end of the scope. It
 /// comes from a pool of the device's and goes back there, so that executions

@@ -29,7 +29,7 @@ std::string key_of(const problem_arrangement &a, const compile_options &options,
         size_t workspace_limit) {
     std::string key
             = text(properties_of(static_cast<int>(options.device)).info.name,
-                    "; cuDNN ", library_version(), "; direction ",
+                    "; cuDNN ", library().version, "; direction ",
                     static_cast<int>(a.direction));
     for (const seen_operand &operand : a.operands) {
         const auto rank = static_cast<size_t>(operand.seen.rank);

@@ -62,8 +62,9 @@ public:
     size_t workspace_bytes() const {
         return partial_weights_bytes(problem_, std::ranges::max(parts_));
     }
-    /// Which of the kernels was taken.
+    /// Which of the kernels was taken, and how it came to be.
     size_t taken() const { return taken_; }
+    std::string backend() const { return tried_[taken_].kernel->backend; }
 
     /// The reason if there is no kernel; empty if there is.
     std::string compile(const compile_options &options) {
@@ -142,7 +143,8 @@ std::unique_ptr<detail::plan> plan_of(const std::shared_ptr<variant> &aligned,
                 (are_aligned ? *aligned : others->compiled_later(options))
                         .launch(stream, args, workspace);
             },
-            std::max(aligned->workspace_bytes(), others->workspace_bytes()));
+            std::max(aligned->workspace_bytes(), others->workspace_bytes()),
+            aligned->backend());
 }
 
 } // namespace

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "gpu/interpolation/resample/cuts.hpp"
 #include "gpu/interpolation/resample/generic.hpp"
@@ -40,6 +41,7 @@ struct variant {
     problem_specification p;
     std::shared_ptr<const device_tables> map;
     std::optional<jit::kernel_launch> kernel;
+    std::string backend;
 
     void launch(
             const launch_stream &stream, std::span<void *const> args) const {
@@ -52,14 +54,13 @@ struct variant {
         if (p.prologue != fused_op::none) others.prologue = bytes_from(0);
         for (int e = 0; e < epilogues_of(p); ++e)
             others.epilogue[e] = bytes_from(1);
-        const void *const read = args[0];
         if (!kernel)
-            launch_generic(name, p, *map, stream, read, args[1], others);
+            launch_generic(name, p, *map, stream, args[0], args[1], others);
         else if (p.type == element::f64)
-            (*kernel)(name, stream, read, args[1],
+            (*kernel)(name, stream, args[0], args[1],
                     tables_at<double>(*map, others));
         else
-            (*kernel)(name, stream, read, args[1],
+            (*kernel)(name, stream, args[0], args[1],
                     tables_at<float>(*map, others));
     }
 };
@@ -91,10 +92,17 @@ struct variants {
             if (choices[i].form == form)
                 all.push_back(
                         launch_of({p, choices[i].cut_by}, gpu.multiprocessors));
-        std::string refusal;
-        const auto taken = jit::load_without_spills(all, options, refusal);
-        return {p, maps[form],
-                taken ? std::optional(std::move(all[*taken])) : std::nullopt};
+        std::string why = options.specialise ? "its maps have no other form"
+                                             : "specialise is off";
+        const auto taken = jit::load_without_spills(all, options, why);
+        if (taken)
+            return {p, maps[form], all[*taken], all[*taken].kernel->backend};
+        detail::log_event({.event = "kernel",
+                .engine = detail::text("gpu:", options.device),
+                .note = detail::text(name, " ahead of time: ", why)});
+        why = why.substr(0, std::min(why.find(" ("), why.find(": ")));
+        return {p, maps[form], {},
+                detail::text("CUDA (ahead of time: ", why, ')')};
     }
 };
 
@@ -123,10 +131,10 @@ plan_or_refusal make_fused(const detail::fused_interpolation &problem,
     const size_t count = options.autotune
             ? std::clamp<size_t>(all->choices.size(), 1, most_measured)
             : 1;
-    for (size_t i = 0; i < count; ++i)
+    for (size_t i = 0; i < count; ++i) {
+        const variant first = all->compiled(i, tried);
         plans.push_back(std::make_unique<launched_plan>(
-                [first = all->compiled(i, tried), all](
-                        std::span<void *const> args, std::byte *,
+                [first, all](std::span<void *const> args, std::byte *,
                         const launch_stream &stream) {
                     if (std::ranges::all_of(args, [](void *each) {
                             return is_aligned(each, vectors);
@@ -139,7 +147,9 @@ plan_or_refusal make_fused(const detail::fused_interpolation &problem,
                         all->others = all->compiled(0, most_tried);
                     });
                     all->others.launch(stream, args);
-                }));
+                },
+                0, first.backend));
+    }
     return fastest_of(
             std::move(plans), detail::argument_bytes(problem), options);
 }

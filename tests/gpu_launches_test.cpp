@@ -1,0 +1,108 @@
+// Every launch of every plan of the GPU engine is one that the device would take: the
+// stand-in of tests/fake_cuda refuses too many threads, registers or bytes of shared memory,
+// and grids that are too large. ctest runs this for GPUs of all generations.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gpu_choice/problems.hpp"
+#include "support/captured_log.hpp"
+#include "support/random.hpp"
+
+namespace gradnn::test {
+namespace {
+
+class gpu_launches : public testing::Test {
+protected:
+    static void SetUpTestSuite() { use_fake_libraries(); }
+
+    void SetUp() override {
+        const std::string reason = why_not_comparable();
+        if (!reason.empty()) GTEST_SKIP() << reason;
+    }
+};
+
+/// Makes and executes plans of all problems; the kernels that were chosen.
+std::set<std::string> launch_all(
+        std::vector<choice_problem> problems, bool specialise) {
+    std::set<std::string> kernels;
+    for (choice_problem &problem : problems) {
+        SCOPED_TRACE(problem.name);
+        problem.options.specialise = specialise;
+        std::vector<kernel_choice> choices;
+        EXPECT_NO_THROW(choices = choices_of(problem, true));
+        for (const kernel_choice &choice : choices) {
+            kernels.insert(choice.kernel);
+            // A backend says how its kernel came to be.
+            EXPECT_TRUE(choice.kernel != "interpolation.gpu_resample"
+                    || choice.backend.starts_with(specialise
+                                    ? "CUDA (compiled by NVRTC "
+                                    : "CUDA (ahead of time: specialise is "
+                                      "off)"))
+                    << choice.backend;
+            if (choice.kernel == "convolution.cudnn") continue;
+            EXPECT_NE(choice.executed, "") << choice.kernel;
+            EXPECT_NE(choice.executed_unaligned, "") << choice.kernel;
+        }
+    }
+    return kernels;
+}
+
+TEST_F(gpu_launches, of_random_problems) {
+    EXPECT_GE(launch_all(random_problems(2, 600), true).size(), 15U)
+            << "the problems miss rows of the lists";
+}
+
+TEST_F(gpu_launches, of_bench_cases) {
+    EXPECT_GE(launch_all(bench_problems(), true).size(), 14U)
+            << "the cases miss rows of the lists";
+}
+
+// Of the tier that is compiled with the library. Thinned, every third problem: they come in
+// eights, of four types and two layouts.
+TEST_F(gpu_launches, of_bench_cases_with_specialise_off) {
+    std::vector<choice_problem> problems;
+    for (size_t number = 0; const choice_problem &each : bench_problems())
+        if (number++ % 3 == 0 || !thinned()) problems.push_back(each);
+    const auto kernels = launch_all(problems, false);
+    EXPECT_GE(kernels.size(), 12U) << "the cases miss rows of the lists";
+    EXPECT_FALSE(kernels.contains("convolution.gpu_sliding"));
+}
+
+/// One that interpolation.gpu_resample takes.
+choice_problem interpolation() {
+    return bench_problems().front();
+}
+
+TEST_F(gpu_launches, ahead_of_time_are_logged_with_the_reason) {
+    choice_problem problem = interpolation();
+    problem.options.specialise = false;
+    const captured_log log(1);
+    choices_of(problem, false);
+    const auto lines = log.lines("kernel");
+    ASSERT_EQ(lines.size(), 1U);
+    EXPECT_EQ(lines[0].at("note"),
+            "interpolation.gpu_resample ahead of time: specialise is off");
+}
+
+/// Ends the process with what the backend of such a plan is without NVRTC.
+[[noreturn]] void write_backend_without_nvrtc() {
+    setenv("GRADNN_NVRTC", "/nowhere/libnvrtc.so.13", 1);
+    const auto choices = choices_of(interpolation(), true);
+    std::fputs(choices.at(0).backend.c_str(), stderr);
+    std::exit(choices[0].executed.empty() ? 1 : 0);
+}
+
+// In a process of its own, which has loaded no NVRTC before.
+TEST_F(gpu_launches, without_nvrtc_are_ahead_of_time) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_EXIT(write_backend_without_nvrtc(), testing::ExitedWithCode(0),
+            "^CUDA .ahead of time: NVRTC cannot be loaded.$");
+}
+
+} // namespace
+} // namespace gradnn::test
