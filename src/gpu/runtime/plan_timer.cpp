@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <limits>
 #include <optional>
 
@@ -129,14 +130,25 @@ std::vector<double> time(std::span<const detail::plan *const> plans,
 
 constexpr detail::plan_timer plans_timer {device_name, time};
 
-std::unique_ptr<detail::plan> fastest_of(
-        std::vector<std::unique_ptr<detail::plan>> plans,
+detail::plan_or_refusal fastest_of(size_t ways,
+        const std::function<detail::plan_or_refusal(size_t)> &make,
         std::span<const size_t> argument_bytes,
         const detail::compile_options &options) {
-    if (plans.size() == 1) return std::move(plans.front());
+    if (ways == 1) return make(0);
+    std::vector<std::future<detail::plan_or_refusal>> making;
+    for (size_t way = 0; way < ways; ++way)
+        making.push_back(std::async(make, way));
+    std::vector<std::unique_ptr<detail::plan>> plans;
     std::vector<const detail::plan *> timed;
-    for (const auto &each : plans)
-        timed.push_back(each.get());
+    std::string refusal;
+    for (auto &each : making) {
+        auto made = each.get();
+        if (refusal.empty()) refusal = made.refusal;
+        if (!made.plan) continue;
+        timed.push_back(made.plan.get());
+        plans.push_back(std::move(made.plan));
+    }
+    if (plans.empty()) return detail::plan_or_refusal::refuse(refusal);
     std::ptrdiff_t best = 0;
     try {
         const std::vector<double> times = time(timed, argument_bytes, options);

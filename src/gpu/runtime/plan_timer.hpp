@@ -2,9 +2,8 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
+#include <functional>
 #include <span>
-#include <vector>
 
 #include "kernel/kernel.hpp"
 
@@ -13,10 +12,11 @@ namespace gradnn::gpu {
 /// Of the GPU's kernel lists.
 extern const detail::plan_timer plans_timer;
 
-/// The fastest of the ways that one row has for a problem: the first, without measuring, where
-/// there is one, and where there is no memory to measure.
-std::unique_ptr<detail::plan> fastest_of(
-        std::vector<std::unique_ptr<detail::plan>> plans,
+/// The fastest of so many ways that one row has for a problem: the first, without measuring,
+/// where there is one, and where there is no memory to measure. Each is made by a thread of its
+/// own, as NVRTC takes long. Refuses, for the first reason, where all of them do.
+detail::plan_or_refusal fastest_of(size_t ways,
+        const std::function<detail::plan_or_refusal(size_t)> &make,
         std::span<const size_t> argument_bytes,
         const detail::compile_options &options);
 

@@ -179,33 +179,34 @@ plan_or_refusal make_fused(const detail::fused_convolution &whole,
         return all.first(std::min(all.size(), most));
     };
     constexpr size_t most_tried = 3, most_measured = 6;
-    std::vector<std::unique_ptr<detail::plan>> plans;
     // By measuring one plan for each way to cut the work; else the best by estimate.
-    const size_t most_plans = options.autotune ? most_measured : 1;
-    for (size_t way = 0; way < std::min(ways.size(), most_plans); ++way) {
-        const auto first = std::make_shared<variant>(problem,
-                best_of(std::span(ways).subspan(way),
-                        options.autotune ? 1 : most_tried));
-        refusal = first->compile(options);
-        if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
-        auto tried = best_of(others, most_tried);
-        // Weights are cut alike wherever the tensors begin: the order of a sum follows from
-        // the cut. Rows that are loaded element by element may be too many loads.
-        choice alike = ways[way + first->taken()];
-        alike.specification.of.alignment = bytes;
-        if (of_weights)
-            tried = {&alike,
-                    weights_geometry::of(alike.specification).fits ? 1U : 0U};
-        if (tried.empty()) break;
-        plans.push_back(plan_of(
-                first, std::make_shared<variant>(problem, tried), options));
-    }
-    if (plans.empty())
-        return detail::refuse("windows whose taps fit in registers", problem);
-    return within_workspace_limit(
-            fastest_of(
-                    std::move(plans), detail::argument_bytes(whole), options),
-            options, "its sums");
+    const size_t count = options.autotune ? most_measured : 1;
+    auto fastest = fastest_of(
+            std::min(ways.size(), count),
+            [&](size_t way) -> plan_or_refusal {
+                const auto first = std::make_shared<variant>(problem,
+                        best_of(std::span(ways).subspan(way),
+                                options.autotune ? 1 : most_tried));
+                if (std::string why = first->compile(options); !why.empty())
+                    return plan_or_refusal::refuse(std::move(why));
+                // Weights are cut alike wherever the tensors begin: the order of a sum
+                // follows from the cut. Loads of single elements may be too many.
+                choice alike = ways[way + first->taken()];
+                alike.specification.of.alignment = bytes;
+                auto tried = best_of(others, most_tried);
+                if (of_weights
+                        && weights_geometry::of(alike.specification).fits)
+                    tried = {&alike, 1};
+                if (tried.empty()) return plan_or_refusal::refuse({});
+                return plan_of(first, std::make_shared<variant>(problem, tried),
+                        options);
+            },
+            detail::argument_bytes(whole), options);
+    if (fastest.plan)
+        return within_workspace_limit(
+                std::move(fastest.plan), options, "its sums");
+    if (!fastest.refusal.empty()) return fastest;
+    return detail::refuse("windows whose taps fit in registers", problem);
 }
 
 } // namespace gradnn::gpu::sliding

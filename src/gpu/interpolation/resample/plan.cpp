@@ -126,32 +126,30 @@ plan_or_refusal make_fused(const detail::fused_interpolation &problem,
                 upload_tables(device, each)));
     all->choose(vectors);
     // By measuring one plan for each way to cut the work; else the best by estimate.
-    std::vector<std::unique_ptr<detail::plan>> plans;
     const size_t tried = options.autotune ? 1 : most_tried;
-    const size_t count = options.autotune
-            ? std::clamp<size_t>(all->choices.size(), 1, most_measured)
-            : 1;
-    for (size_t i = 0; i < count; ++i) {
-        const variant first = all->compiled(i, tried);
-        plans.push_back(std::make_unique<launched_plan>(
-                [first, all](std::span<void *const> args, std::byte *,
-                        const launch_stream &stream) {
-                    if (std::ranges::all_of(args, [](void *each) {
-                            return is_aligned(each, vectors);
-                        })) {
-                        first.launch(stream, args);
-                        return;
-                    }
-                    std::call_once(all->met_others, [&] {
-                        all->choose(bytes_of(first.p.type));
-                        all->others = all->compiled(0, most_tried);
-                    });
-                    all->others.launch(stream, args);
-                },
-                0, first.backend));
-    }
+    const size_t most = options.autotune ? most_measured : 1;
     return fastest_of(
-            std::move(plans), detail::argument_bytes(problem), options);
+            std::clamp<size_t>(all->choices.size(), 1, most),
+            [&](size_t way) -> plan_or_refusal {
+                const variant first = all->compiled(way, tried);
+                return std::make_unique<launched_plan>(
+                        [first, all](std::span<void *const> args, std::byte *,
+                                const launch_stream &stream) {
+                            if (std::ranges::all_of(args, [](void *each) {
+                                    return is_aligned(each, vectors);
+                                })) {
+                                first.launch(stream, args);
+                                return;
+                            }
+                            std::call_once(all->met_others, [&] {
+                                all->choose(bytes_of(first.p.type));
+                                all->others = all->compiled(0, most_tried);
+                            });
+                            all->others.launch(stream, args);
+                        },
+                        0, first.backend);
+            },
+            detail::argument_bytes(problem), options);
 }
 
 } // namespace gradnn::gpu::resample
