@@ -302,7 +302,7 @@ TEST(sliding_emulated, kernels_of_all_generations_have_the_same_bits) {
     const uint64_t seed = test_seed(20261201);
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
     random_source random(seed);
-    const size_t wanted = count_of_problems(10);
+    const size_t wanted = count_of_problems(8);
     constexpr size_t most_kernels = 4;
     std::vector<job> jobs;
     std::vector<size_t> ends; // of problems
