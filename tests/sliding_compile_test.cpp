@@ -59,7 +59,7 @@ TEST_P(sliding_compile, first_choices_fit) {
               << '\n';
     // A plan takes the next choice then.
     EXPECT_LE(spilling, 3);
-    EXPECT_LE(spilled, 256U);
+    EXPECT_LE(spilled, 224U);
     // Their threads have fewer registers than they might.
     EXPECT_LE(fewer_blocks, 1);
 }

@@ -2,6 +2,7 @@
 // them, are compiled by the C++ compiler from the text that NVRTC would get, executed
 // (emulated/simt.hpp) and compared with the formula; those that plans take on GPUs of all
 // generations are compared bit by bit with one another. Needs no GPU.
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -256,10 +257,17 @@ auto parting_of(const work_cut &c) {
             c.piece);
 }
 
+/// The way a kernel goes through its terms, which is code of its own.
+auto way_of(const work_cut &c) {
+    return std::tuple(c.row_by_row, c.chunk > 0, c.shared_weights, c.staged,
+            c.row_taps > 0, c.staged_rows > 0);
+}
+using ways = std::set<decltype(way_of({}))>;
+
 /// The kernels that plans try on GPUs of all generations, for tensors at multiples of 16 bytes
-/// and for others, each once; `most` of them, those tried first ahead of the others.
+/// and for others, each once; those tried first ahead of the others.
 std::vector<job> kernels_of_generations(
-        const detail::fused_convolution &problem, size_t most) {
+        const detail::fused_convolution &problem) {
     constexpr size_t tried = 3;
     const bool of_weights = gpu::is_of_weights(problem.problem);
     const auto bytes
@@ -273,7 +281,7 @@ std::vector<job> kernels_of_generations(
                 const auto all
                         = ranked_choices(problem, of_weights ? 16 : alignment,
                                 each.architecture >= 90, each.facts);
-                if (number >= all.size() || made.size() >= most) continue;
+                if (number >= all.size()) continue;
                 kernel_specification s = all[number].specification;
                 s.of.alignment = alignment;
                 if (of_weights && !weights_geometry::of(s).fits) continue;
@@ -281,6 +289,20 @@ std::vector<job> kernels_of_generations(
                     made.push_back({problem, s, of_weights});
             }
     return made;
+}
+
+/// So many of a problem's kernels, of all ways if there is more than one, or of a gradient of
+/// weights: else none.
+std::vector<job> unlike_ones(std::vector<job> all, size_t most, ways &found) {
+    const auto is_old = [&](const job &each) {
+        return !found.insert(way_of(each.kernel.cut)).second;
+    };
+    std::stable_partition(all.begin(), all.end(),
+            [&](const job &each) { return !is_old(each); });
+    all.resize(std::min(all.size(),
+            found.size() > 1 || (!all.empty() && all[0].of_weights) ? most
+                                                                    : 0));
+    return all;
 }
 
 /// Whether all elements have the same bits; all NaN are alike.
@@ -302,44 +324,55 @@ TEST(sliding_emulated, kernels_of_all_generations_have_the_same_bits) {
     const uint64_t seed = test_seed(20261201);
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
     random_source random(seed);
-    const size_t wanted = count_of_problems(8);
+    const size_t wanted = count_of_problems(9);
     constexpr size_t most_kernels = 4;
     std::vector<job> jobs;
     std::vector<size_t> ends; // of problems
+    std::map<std::pair<bool, ways>, size_t> drawn;
     while (ends.size() < wanted) {
-        const auto made = kernels_of_generations(
-                random_fused_depthwise(random), most_kernels);
+        ways all;
+        const auto made = unlike_ones(
+                kernels_of_generations(random_fused_depthwise(random)),
+                most_kernels, all);
         if (made.size() < 2) continue;
+        // Of all kinds about as many.
+        size_t &alike = drawn[{made[0].of_weights, all}];
+        if (alike > ends.size() / 9) continue;
+        ++alike;
         jobs.insert(jobs.end(), made.begin(), made.end());
         ends.push_back(jobs.size());
     }
     const emulated::compiled library(source_of(jobs));
     ASSERT_TRUE(library.is_there());
-    size_t i = 0, compared = 0;
+    size_t begin = 0, compared = 0;
     for (const size_t end : ends) {
-        const convolution_problem &p = jobs[i].problem.problem;
-        operands of(jobs[i].problem, random);
-        if (random.integer(0, 2) == 0)
-            of.set_one_not_finite(gpu::output_of(p.direction), random);
-        using parting = decltype(parting_of({}));
-        std::map<parting, std::pair<memory, std::string>> firsts;
-        for (; i < end; ++i) {
-            const std::string specification = text_of(jobs[i].kernel);
-            const memory made = of.made_by(jobs[i], library, i);
-            const auto [first, is_new] = firsts.try_emplace(jobs[i].of_weights
-                            ? parting_of(jobs[i].kernel.cut)
-                            : parting {},
-                    made, specification);
-            compared += is_new ? 0 : 1;
-            EXPECT_TRUE(same_bits(made, first->second.first))
-                    << "kernel " << i << "\n"
-                    << specification << "\nthan by\n"
-                    << first->second.second;
+        const size_t output
+                = gpu::output_of(jobs[begin].problem.problem.direction);
+        operands of(jobs[begin].problem, random);
+        for (const bool finite : {true, false}) {
+            if (!finite) of.set_one_not_finite(output, random);
+            using parting = decltype(parting_of({}));
+            std::map<parting, std::pair<memory, std::string>> firsts;
+            for (size_t i = begin; i < end; ++i) {
+                const std::string specification = text_of(jobs[i].kernel);
+                const memory made = of.made_by(jobs[i], library, i);
+                const auto [first, is_new] = firsts.try_emplace(
+                        jobs[i].of_weights ? parting_of(jobs[i].kernel.cut)
+                                           : parting {},
+                        made, specification);
+                compared += is_new ? 0 : 1;
+                EXPECT_TRUE(same_bits(made, first->second.first))
+                        << "kernel " << i << "\n"
+                        << specification << "\nthan by\n"
+                        << first->second.second;
+            }
         }
+        begin = end;
     }
-    // Of weights some, of data all but the first.
-    EXPECT_GE(compared, ends.size());
-    std::cout << compared << " of " << jobs.size() << " kernels compared\n";
+    // Of data all but the first, of weights some.
+    EXPECT_GE(compared, 2 * ends.size());
+    std::cout << compared << " results of " << jobs.size()
+              << " kernels compared\n";
 }
 
 } // namespace
