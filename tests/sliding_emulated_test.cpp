@@ -325,7 +325,7 @@ testing::AssertionResult same_bits(const memory &found, const memory &wanted) {
 // of terms: its bits are those of every GPU and alignment. A gradient of weights is parted as
 // fills a GPU, and only where two part it differently may their bits differ.
 TEST(sliding_emulated, kernels_of_all_generations_have_the_same_bits) {
-    const uint64_t seed = test_seed(20261201);
+    const uint64_t seed = test_seed(22);
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
     random_source random(seed);
     const size_t wanted = count_of_problems(12);
