@@ -295,34 +295,5 @@ TEST_F(jit, writes_sources_and_code_for_people) {
     fs::remove_all(folder);
 }
 
-/// Ends the process with what a load says without the NVRTC that is there.
-[[noreturn]] void load_with_nvrtc(const char *path) {
-    setenv("GRADNN_NVRTC", path, 1);
-    const auto found = load(scaling_kernel("16"), without_disk());
-    std::fputs(found.refusal.c_str(), stderr);
-    std::exit(found.kernel || gpu::find_kernel_compiler().missing.empty());
-}
-
-// In processes of their own, which have loaded no NVRTC before.
-TEST(jit_without_nvrtc, says_what_is_missing) {
-    GTEST_FLAG_SET(death_test_style, "threadsafe");
-    EXPECT_EXIT(load_with_nvrtc("/nowhere/libnvrtc.so.13"),
-            testing::ExitedWithCode(0),
-            "NVRTC cannot be loaded .*/nowhere/libnvrtc.so.13.*install it.*"
-            "GRADNN_NVRTC");
-}
-
-TEST(jit_without_nvrtc, refuses_one_that_is_too_old) {
-    GTEST_FLAG_SET(death_test_style, "threadsafe");
-    EXPECT_EXIT(load_with_nvrtc(OLD_NVRTC), testing::ExitedWithCode(0),
-            "is NVRTC 11.8; gradnn needs 12 or 13");
-}
-
-TEST(jit_without_nvrtc, refuses_another_library) {
-    GTEST_FLAG_SET(death_test_style, "threadsafe");
-    EXPECT_EXIT(load_with_nvrtc(FAKE_CUDNN), testing::ExitedWithCode(0),
-            "is no NVRTC");
-}
-
 } // namespace
 } // namespace gradnn::test

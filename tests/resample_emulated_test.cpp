@@ -17,6 +17,7 @@
 #include "base/text.hpp"
 #include "emulated/compiled.hpp"
 #include "emulated/typed.hpp"
+#include "gpu_cuts/generations.hpp"
 #include "gpu_cuts/resample.hpp"
 
 namespace gradnn::test {
@@ -175,7 +176,26 @@ protected:
     std::vector<detail::fused_interpolation> problems;
     std::vector<job> jobs;
 
-    /// Kernels of `cuts` cuts for each of `count` random problems.
+    /// What a plan takes first for the last problem on one of the GPUs of all generations.
+    void add_first_choice(
+            const detail::fused_interpolation &problem, random_source &random) {
+        const auto last = static_cast<int64_t>(std::size(generations)) - 1;
+        const bool aligned = random.integer(0, 1) == 0;
+        const auto bytes = static_cast<int>(
+                detail::size_of(problem.problem.diff_src.type));
+        std::string refusal;
+        const auto forms
+                = specifications_of(problem, aligned ? 16 : bytes, refusal);
+        const auto choices = choices_of(forms,
+                generations[static_cast<size_t>(random.integer(0, last))]
+                        .facts);
+        if (choices.empty()) return;
+        const auto &[cost, form, cut_by] = choices.front();
+        jobs.push_back({problems.size(), aligned, forms[form],
+                text_of({forms[form].specification, cut_by})});
+    }
+
+    /// Kernels of `cuts` cuts for each of `count` random problems, and a plan's.
     void draw(random_source &random, size_t count, size_t cuts) {
         while (problems.size() < count) {
             const auto fused = random_fused_interpolation(random);
@@ -215,7 +235,9 @@ protected:
                 if (i > 0) continue;
                 jobs.push_back({problems.size(), aligned, form, {}});
             }
-            if (any) problems.push_back(fused);
+            if (!any) continue;
+            add_first_choice(fused, random);
+            problems.push_back(fused);
         }
     }
 

@@ -39,6 +39,9 @@ void set_kernel_times(std::function<double(const std::string &kernel)> times);
 /// loads code is then refused, unless the calling thread's mode is relaxed.
 void set_capture_elsewhere(bool captured);
 
+/// Of CUDA, that the driver is for (12090); by default the runtime's.
+void set_driver_version(int version);
+
 /// Libraries that were loaded (cudaLibraryLoadData).
 size_t loaded_libraries();
 

@@ -1,6 +1,10 @@
 // A stand-in for NVRTC that compiles nothing, at once: its code has every kernel, for the
-// stand-in of the CUDA runtime (functions.cpp). GRADNN_NVRTC names it.
+// stand-in of the CUDA runtime (functions.cpp). GRADNN_NVRTC names it. As a file
+// libnvrtc.so.12 it is of that version. With FAKE_NVRTC_FAILS set it fails to compile.
+#include <dlfcn.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 
@@ -13,10 +17,14 @@
 /// Those of devices.cpp that gradnn has kernels for.
 constexpr int known_architectures[] = {80, 86, 89, 90, 100, 120};
 
+constexpr char log_of_failure[] = "the stand-in has no room";
+
 extern "C" {
 
 GRADNN_SHOWN nvrtcResult nvrtcVersion(int *major, int *minor) {
-    *major = 13;
+    Dl_info own {};
+    dladdr(reinterpret_cast<void *>(&nvrtcVersion), &own);
+    *major = std::strstr(own.dli_fname, "/libnvrtc.so.12") != nullptr ? 12 : 13;
     *minor = 99;
     return NVRTC_SUCCESS;
 }
@@ -37,6 +45,18 @@ GRADNN_SHOWN nvrtcResult nvrtcCreateProgram(nvrtcProgram *program,
 }
 GRADNN_SHOWN nvrtcResult nvrtcCompileProgram(nvrtcProgram /*program*/,
         int /*count*/, const char *const * /*options*/) {
+    return std::getenv("FAKE_NVRTC_FAILS") == nullptr
+            ? NVRTC_SUCCESS
+            : NVRTC_ERROR_OUT_OF_MEMORY;
+}
+GRADNN_SHOWN nvrtcResult nvrtcGetProgramLogSize(
+        nvrtcProgram /*program*/, size_t *bytes) {
+    *bytes = sizeof log_of_failure;
+    return NVRTC_SUCCESS;
+}
+GRADNN_SHOWN nvrtcResult nvrtcGetProgramLog(
+        nvrtcProgram /*program*/, char *log) {
+    std::memcpy(log, log_of_failure, sizeof log_of_failure);
     return NVRTC_SUCCESS;
 }
 GRADNN_SHOWN nvrtcResult nvrtcGetCUBINSize(
@@ -52,8 +72,9 @@ GRADNN_SHOWN nvrtcResult nvrtcGetCUBIN(nvrtcProgram /*program*/, char *code) {
 GRADNN_SHOWN nvrtcResult nvrtcDestroyProgram(nvrtcProgram * /*program*/) {
     return NVRTC_SUCCESS;
 }
-GRADNN_SHOWN const char *nvrtcGetErrorString(nvrtcResult /*result*/) {
-    return "";
+GRADNN_SHOWN const char *nvrtcGetErrorString(nvrtcResult result) {
+    return result == NVRTC_ERROR_OUT_OF_MEMORY ? "NVRTC_ERROR_OUT_OF_MEMORY"
+                                               : "";
 }
 
 } // extern "C"

@@ -19,6 +19,7 @@ namespace {
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 std::atomic<bool> captured_elsewhere {false};
+std::atomic<int> driver_version {CUDART_VERSION};
 
 std::mutex &event_mutex() {
     static std::mutex mutex;
@@ -135,6 +136,10 @@ void set_capture_elsewhere(bool captured) {
     captured_elsewhere = captured;
 }
 
+void set_driver_version(int version) {
+    driver_version = version;
+}
+
 bool is_unsafe_here() {
     return captured_elsewhere && capture_mode != cudaStreamCaptureModeRelaxed;
 }
@@ -190,7 +195,7 @@ cudaError_t cudaDeviceSynchronize() {
     return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int *version) {
-    *version = CUDART_VERSION;
+    *version = gradnn::fake_cuda::driver_version;
     return cudaSuccess;
 }
 cudaError_t cudaRuntimeGetVersion(int *version) {

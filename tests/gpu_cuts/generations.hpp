@@ -25,6 +25,10 @@ constexpr generation generations[] = {
         {120, {170, 99 << 10, 100 << 10, 65536, 1536}},
 };
 
+inline std::string name_of(const generation &of) {
+    return "sm_" + std::to_string(of.architecture);
+}
+
 /// The code of a kernel for a generation; throws what the compiler says where it fails.
 inline fake_cuda::kernel_code compile_kernel(std::string_view source,
         const std::string &specification, const std::string &entry,

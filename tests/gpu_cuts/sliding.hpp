@@ -2,8 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <iterator>
+#include <string>
 #include <vector>
 
+#include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/sliding/cuts.hpp"
 #include "gpu_cuts/fused_ops.hpp"
 #include "gpu_cuts/h100.hpp"
@@ -98,6 +101,23 @@ inline detail::fused_convolution random_fused_depthwise(
     if (made.problem.direction != convolution_direction::backward_weights)
         made.epilogue = random_epilogue(random);
     return made;
+}
+
+/// As a plan has them: of all forms, best first.
+inline std::vector<gpu::sliding::choice> ranked_choices(
+        const detail::fused_convolution &of, int alignment, bool bulk_copies,
+        const gpu::gpu_facts &facts) {
+    using namespace gpu::sliding;
+    std::string refusal;
+    std::vector<choice> all;
+    for (const auto &form :
+            specifications_of(of, alignment, bulk_copies, refusal))
+        std::ranges::copy(gpu::is_of_weights(of.problem)
+                        ? weights_choices(form, facts)
+                        : data_choices(form, facts),
+                std::back_inserter(all));
+    std::ranges::stable_sort(all, {}, &choice::cost);
+    return all;
 }
 
 } // namespace gradnn::test
