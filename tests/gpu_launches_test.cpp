@@ -5,10 +5,13 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "gpu/runtime/launch.hpp"
+#include "gpu/runtime/plan_timer.hpp"
 #include "gpu_choice/problems.hpp"
 #include "support/captured_log.hpp"
 #include "support/random.hpp"
@@ -102,6 +105,36 @@ TEST_F(gpu_launches, without_nvrtc_are_ahead_of_time) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(write_backend_without_nvrtc(), testing::ExitedWithCode(0),
             "^CUDA .ahead of time: NVRTC cannot be loaded.$");
+}
+
+// Ways to cut the work of a problem, made side by side.
+TEST_F(gpu_launches, are_of_the_ways_that_are_not_refused) {
+    using detail::plan_or_refusal;
+    const auto odd_ones = [](size_t way) -> plan_or_refusal {
+        if (way % 2 == 0)
+            return plan_or_refusal::refuse("way " + std::to_string(way));
+        return std::make_unique<gpu::launched_plan>(
+                [](auto &&...) {}, 64 * way);
+    };
+    const detail::compile_options options {};
+    EXPECT_EQ(gpu::fastest_of(1, odd_ones, {}, options).refusal, "way 0");
+    const auto second = gpu::fastest_of(2, odd_ones, {}, options);
+    ASSERT_TRUE(second.plan);
+    EXPECT_EQ(second.plan->workspace_bytes(), 64U);
+    EXPECT_TRUE(
+            gpu::fastest_of(4, odd_ones, {}, options).plan); // two are timed
+    const auto none = gpu::fastest_of(
+            3,
+            [](size_t way) {
+                return plan_or_refusal::refuse("none " + std::to_string(way));
+            },
+            {}, options);
+    EXPECT_FALSE(none.plan);
+    EXPECT_EQ(none.refusal, "none 0");
+    const auto fails = [](size_t) -> plan_or_refusal {
+        throw error(status::out_of_memory, "no memory");
+    };
+    EXPECT_THROW(gpu::fastest_of(2, fails, {}, options), error);
 }
 
 } // namespace

@@ -29,8 +29,9 @@ using log_callback = void (*)(const char *line, void *context);
 /// Sends the lines to `callback` with `context`, or to stderr again where
 /// `callback` is null. Calls do not overlap, whichever thread logs. When this
 /// returns, the callback that was set before is not running and is not called
-/// again. The callback may use gradnn; what it does is not logged. It should
-/// not throw: an exception is dropped.
+/// again. The callback may use gradnn; what it does is not logged. It may be
+/// called by a thread of the library. It should not throw: an exception is
+/// dropped.
 GRADNN_API void set_log_callback(
         log_callback callback, void *context = nullptr);
 

@@ -86,6 +86,10 @@ int log_level_of_environment() {
                                                                    : unread;
 }
 
+bool in_log_callback() {
+    return in_callback;
+}
+
 void write_log(const log_line &line) {
     if (in_callback) return;
     const std::string fields = text("gradnn,", line.event, ',', line.engine,

@@ -42,6 +42,8 @@ struct log_line {
     std::string inner = {};
 };
 
+/// Whether this thread is inside the callback: what it waits for must not log.
+bool in_log_callback();
 /// Writes a line in one piece, whatever the level: callers ask it first.
 void write_log(const log_line &line);
 /// The same where the level has events.

@@ -152,7 +152,7 @@ std::string load(
         const std::lock_guard lock(known().mutex);
         return known().by_key[key];
     }();
-    const std::lock_guard lock(made.mutex);
+    std::unique_lock lock(made.mutex);
     if (made.kernel) {
         attributes_on_device(made.kernel->function);
     } else if (made.refusal.empty()) {
@@ -170,6 +170,7 @@ std::string load(
                 throw;
             note = made.refusal = failure.what();
         }
+        lock.unlock(); // what is logged to may ask for the kernel
         detail::log_event({.event = "kernel",
                 .engine = text("gpu:", options.device),
                 .milliseconds

@@ -11,6 +11,7 @@
 
 #include <gradnn/status.hpp>
 
+#include "base/log.hpp"
 #include "gpu/runtime/cuda_check.hpp"
 #include "gpu/runtime/device.hpp"
 #include "gpu/runtime/engine.hpp"
@@ -74,10 +75,6 @@ private:
     gpu_stream queue_;
 };
 
-std::string device_name(const detail::compile_options &options) {
-    return properties_of(static_cast<int>(options.device)).info.name;
-}
-
 std::vector<double> time(std::span<const detail::plan *const> plans,
         std::span<const size_t> argument_bytes,
         const detail::compile_options &options) {
@@ -128,16 +125,30 @@ std::vector<double> time(std::span<const detail::plan *const> plans,
 
 } // namespace
 
-constexpr detail::plan_timer plans_timer {device_name, time};
+constexpr detail::plan_timer plans_timer {
+        [](const detail::compile_options &options) -> std::string {
+            return properties_of(static_cast<int>(options.device)).info.name;
+        },
+        time};
 
 detail::plan_or_refusal fastest_of(size_t ways,
         const std::function<detail::plan_or_refusal(size_t)> &make,
         std::span<const size_t> argument_bytes,
         const detail::compile_options &options) {
     if (ways == 1) return make(0);
+    // New threads have device 0: with another one at once nothing goes back to it.
+    const auto device = static_cast<int>(options.device);
+    const allocation_guard current(device);
+    const auto make_one = [&make, device](size_t way) {
+        check(cudaSetDevice(device), "cudaSetDevice");
+        return make(way);
+    };
     std::vector<std::future<detail::plan_or_refusal>> making;
     for (size_t way = 0; way < ways; ++way)
-        making.push_back(std::async(make, way));
+        making.push_back(std::async(detail::in_log_callback()
+                        ? std::launch::deferred
+                        : std::launch::async | std::launch::deferred,
+                make_one, way));
     std::vector<std::unique_ptr<detail::plan>> plans;
     std::vector<const detail::plan *> timed;
     std::string refusal;
@@ -149,6 +160,7 @@ detail::plan_or_refusal fastest_of(size_t ways,
         plans.push_back(std::move(made.plan));
     }
     if (plans.empty()) return detail::plan_or_refusal::refuse(refusal);
+    if (plans.size() == 1) return std::move(plans.front());
     std::ptrdiff_t best = 0;
     try {
         const std::vector<double> times = time(timed, argument_bytes, options);

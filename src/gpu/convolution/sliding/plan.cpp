@@ -178,6 +178,8 @@ plan_or_refusal make_fused(const detail::fused_convolution &whole,
     const auto best_of = [](std::span<const choice> all, size_t most) {
         return all.first(std::min(all.size(), most));
     };
+    constexpr const char *taken = "windows whose taps fit in registers";
+    if (ways.empty()) return detail::refuse(taken, problem);
     constexpr size_t most_tried = 3, most_measured = 6;
     // By measuring one plan for each way to cut the work; else the best by estimate.
     const size_t count = options.autotune ? most_measured : 1;
@@ -197,16 +199,13 @@ plan_or_refusal make_fused(const detail::fused_convolution &whole,
                 if (of_weights
                         && weights_geometry::of(alike.specification).fits)
                     tried = {&alike, 1};
-                if (tried.empty()) return plan_or_refusal::refuse({});
+                if (tried.empty()) return detail::refuse(taken, problem);
                 return plan_of(first, std::make_shared<variant>(problem, tried),
                         options);
             },
             detail::argument_bytes(whole), options);
-    if (fastest.plan)
-        return within_workspace_limit(
-                std::move(fastest.plan), options, "its sums");
-    if (!fastest.refusal.empty()) return fastest;
-    return detail::refuse("windows whose taps fit in registers", problem);
+    if (!fastest.plan) return fastest;
+    return within_workspace_limit(std::move(fastest.plan), options, "its sums");
 }
 
 } // namespace gradnn::gpu::sliding

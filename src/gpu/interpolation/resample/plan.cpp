@@ -92,7 +92,7 @@ struct variants {
             if (choices[i].form == form)
                 all.push_back(
                         launch_of({p, choices[i].cut_by}, gpu.multiprocessors));
-        std::string why = options.specialise ? "its maps have no other form"
+        std::string why = options.specialise ? "no way to cut the work fits"
                                              : "specialise is off";
         const auto taken = jit::load_without_spills(all, options, why);
         if (taken)
