@@ -92,6 +92,58 @@ TEST_P(grouped_ops, give_the_same_bits_in_slices) {
     }
 }
 
+// A convolution that gives the gradient of its data alone is cut by images, where that is
+// estimated to be faster: as right as one by one, and with the form of ops their bits.
+TEST_P(grouped_ops, are_as_right_in_slices) {
+    const values_param &p = GetParam();
+    const auto &links = p.chain.links;
+    const std::set<std::string> some {"ncx", "nxc", "bacd", "sliced_nxc"};
+    if (p.on != engine::kind::cpu || !p.chain.name.starts_with("Conv")
+            || !p.chain.name.ends_with("_Add_ReLU") || !some.contains(p.l.name))
+        GTEST_SKIP() << "only edges of residual blocks on the CPU";
+    random_source random(test_seed(p.chain.name.size()));
+    const data_type type
+            = random.integer(0, 1) == 0 ? data_type::f32 : data_type::bf16;
+    const chain_shape shape {4, 4 * random.integer(6, 7),
+            {2 * random.integer(58, 62), 96}, true};
+    SCOPED_TRACE(detail::text(shape.channels, " channels, ", shape.space[0],
+            " rows, ", to_string(type)));
+    std::vector<op> ops = chain_of(links, p.l, type, shape);
+    const auto expect_whole = [&] {
+        const auto info = expect_same_bits(ops, shared_engine(p.on), 1);
+        EXPECT_EQ(info.slices, 1U);
+        EXPECT_TRUE(info.bits_of_ops);
+    };
+    if (ops[0].get_outputs().size() > 1) {
+        expect_whole(); // sums of all images are among the gradients
+        ops[0] = with_ports(
+                ops[0], 0, ops[0].get_inputs(), {ops[0].get_outputs()[0]});
+    }
+    // Where the elements of images lie between one another's, too.
+    if (p.l.name == "bacd") return expect_whole();
+    const auto info = expect_same_bits(ops, shared_engine(p.on), 1);
+    EXPECT_GT(info.slices, 1U);
+    EXPECT_EQ(shape.images % static_cast<int64_t>(info.slices), 0);
+    EXPECT_FALSE(info.bits_of_ops);
+    const forced_kernel of_ops("partition.ops");
+    expect_whole();
+}
+
+// Behind many products slices would cost more than they save.
+TEST_P(grouped_ops, stay_whole_behind_many_products) {
+    const values_param &p = GetParam();
+    if (p.on != engine::kind::cpu || p.l.name != "nxc"
+            || p.chain.name != "ConvolutionBackwardData_Add_ReLU")
+        GTEST_SKIP() << "one chain on the CPU";
+    for (const bool depthwise : {false, true}) {
+        const auto ops = chain_of(p.chain.links, p.l, data_type::f32,
+                {4, 128, {40, 40}, depthwise});
+        const graph_run run(
+                ops, shared_engine(p.on), partition::policy::fusion, 1);
+        EXPECT_EQ(run.compiled().at(0).get_info().slices, depthwise ? 4U : 1U);
+    }
+}
+
 // On a GPU an interpolation may have the ops around it in its loads and stores, a depthwise
 // convolution those behind its data.
 TEST_P(grouped_ops, give_the_same_bits_in_one_kernel) {

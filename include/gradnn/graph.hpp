@@ -46,8 +46,9 @@ struct compiled_partition_info {
     /// convolution of the small tensor (doc/partitions.md): the tensors between the
     /// ops are not made.
     bool composed = false;
-    /// All outputs have the bits that the ops give one by one: not where it is composed,
-    /// nor where cuDNN computes ops of single elements with a convolution.
+    /// All outputs have the bits that the ops give one by one: not where it is composed
+    /// or a convolution is in slices, nor where cuDNN computes ops of single elements
+    /// with a convolution.
     bool bits_of_ops = true;
     /// In how many slices the steps run, all of them for one and then for the next,
     /// so that what is between them stays in the caches; the workspace has room for

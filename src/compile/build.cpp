@@ -42,28 +42,18 @@ public:
             program_->ports.push_back(std::move(port));
         }
         program_->inner.resize(compiled.inner.size());
-        program_->slices = slicing_of(ops_,
-                backend_of(e.get_kind()).cached_bytes
-                        * static_cast<size_t>(options.threads));
     }
 
     std::shared_ptr<const executable> build(
             std::vector<std::vector<lowered_step>> &steps) {
-        const bool sliced = program_->slices.count() > 1;
-        std::vector<checked_op> sliced_ops;
-        std::vector<placed_step> placed;
         for (size_t index = 0; index < ops_.size(); ++index) {
-            sliced_ops.push_back(sliced
-                            ? first_slice(ops_[index], program_->slices)
-                            : ops_[index]);
-            const checked_op &the_op = sliced_ops.back();
-            describe_tensors(the_op);
-            if (sliced || steps[index].empty()) steps[index] = lower(the_op);
-            place(placed, std::move(steps[index]), the_op, index, tensors_);
+            describe_tensors(ops_[index]);
+            if (steps[index].empty()) steps[index] = lower(ops_[index]);
         }
-        leave_out_unread(placed, program_->ports.size());
+        std::vector<placed_step> placed = all_placed(ops_, std::move(steps));
         if (!take_composed(placed) && !take_fused(placed)) {
-            for (const checked_op &the_op : sliced_ops)
+            const std::vector<checked_op> sliced = cut(placed);
+            for (const checked_op &the_op : sliced)
                 for (const logical_tensor &lt : the_op.outputs)
                     if (!lt.is_absent() && is_made_inside(placed, lt))
                         place_inner(lt, the_op);
@@ -86,6 +76,31 @@ public:
     }
 
 private:
+    /// The steps of ops, but for those that nobody needs.
+    std::vector<placed_step> all_placed(const std::vector<checked_op> &ops,
+            std::vector<std::vector<lowered_step>> steps) const {
+        std::vector<placed_step> placed;
+        for (size_t index = 0; index < ops.size(); ++index)
+            place(placed, std::move(steps[index]), ops[index], index, tensors_);
+        leave_out_unread(placed, program_->ports.size());
+        return placed;
+    }
+
+    /// The ops of the first slice, whose steps take the place of the whole's.
+    std::vector<checked_op> cut(std::vector<placed_step> &placed) {
+        program_->slices
+                = slicing_of(ops_, placed, program_->engine_kind, options_);
+        if (program_->slices.count() == 1) return ops_;
+        std::vector<checked_op> sliced;
+        std::vector<std::vector<lowered_step>> steps;
+        for (const checked_op &the_op : ops_) {
+            sliced.push_back(first_slice(the_op, program_->slices));
+            steps.push_back(lower(sliced.back()));
+        }
+        placed = all_placed(sliced, std::move(steps));
+        return sliced;
+    }
+
     bool is_port(size_t place) const { return place < program_->ports.size(); }
 
     /// What execute must know of an op's tensors: the values of a shape input, and
@@ -328,12 +343,16 @@ private:
         step.makes = from.makes;
         step.arguments = from.places;
         // Inner tensors have room for one slice, which each has in turn.
-        for (const size_t place : from.places)
-            step.strides.push_back(
-                    is_port(place) && program_->slices.count() > 1
+        for (size_t index = 0; index < from.places.size(); ++index) {
+            const size_t place = from.places[index];
+            step.strides.push_back(program_->slices.count() > 1
+                                    && is_port(place)
+                                    && is_cut(ops_[from.op],
+                                            from.lowered.arguments[index])
                             ? stride_of_slices(
                                     tensors_[place], program_->slices)
                             : slice_stride {});
+        }
     }
 
     /// Two gradients of one op may both copy a tensor that they read. (Those that are

@@ -41,6 +41,9 @@ struct slicing {
     int64_t images = 1;
     int64_t channels = 1;
     size_t channel_axis = 0;
+    /// Whether a convolution is cut: oneDNN's bits of an image depend on how many it
+    /// computes at once.
+    bool convolves = false;
 
     int64_t count() const { return images * channels; }
 };

@@ -229,7 +229,7 @@ compiled_partition_info compiled_partition::get_info() const {
     info.threads = program.threads;
     info.inner = compiled.inner;
     info.composed = program.composed;
-    info.bits_of_ops = !program.composed;
+    info.bits_of_ops = !program.composed && !program.slices.convolves;
     info.slices = static_cast<size_t>(program.slices.count());
     for (const detail::executable_step &step : program.steps) {
         const detail::checked_op &the_op = compiled.ops[step.op];
