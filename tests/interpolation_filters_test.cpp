@@ -224,7 +224,8 @@ TEST_P(interpolation_filters_on, dst_that_does_not_fit_is_refused) {
     expect_refusal(sized({2, 3, 7, 7}, {7, 11}, {}), e, "[7, 11]");
     expect_refusal(sized({2, 3, 9, 12}, {}, {2.0F, 2.0F}), e,
             "output 0 (dst) has 9 elements");
-    expect_refusal(sized({2, 4, 10, 12}, {10, 12}, {}), e, "dims 0 (N) and 1 (C");
+    expect_refusal(
+            sized({2, 4, 10, 12}, {10, 12}, {}), e, "dims 0 (N) and 1 (C");
 }
 
 TEST_P(interpolation_filters_on, sizes_as_an_input) {
