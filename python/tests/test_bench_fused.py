@@ -23,4 +23,4 @@ def test_compares_values_and_times_of_every_chain():
         assert row[2] == "same"
         assert float(row[3]) > 0 and float(row[5]) > 0 and float(row[6]) > 0
         assert row[3] == row[4]  # no form but steps
-    assert done.stdout.endswith("In one kernel:\nnone\n")
+    assert done.stdout.endswith("In one kernel, or in slices:\nnone\n")
