@@ -298,11 +298,12 @@ std::vector<job> kernels_of_generations(
 /// So many of a problem's kernels, of all ways if there is more than one, or of a gradient of
 /// weights: else none.
 std::vector<job> unlike_ones(std::vector<job> all, size_t most, ways &found) {
-    const auto is_old = [&](const job &each) {
-        return !found.insert(way_of(each.kernel.cut)).second;
-    };
-    std::stable_partition(all.begin(), all.end(),
-            [&](const job &each) { return !is_old(each); });
+    std::vector<job> of_new_ways, others;
+    for (const job &each : all)
+        (found.insert(way_of(each.kernel.cut)).second ? of_new_ways : others)
+                .push_back(each);
+    all = of_new_ways;
+    all.insert(all.end(), others.begin(), others.end());
     all.resize(std::min(all.size(),
             found.size() > 1 || (!all.empty() && all[0].of_weights) ? most
                                                                     : 0));
