@@ -175,9 +175,9 @@ TEST_F(gpu_choice, of_groups_is_one_kernel_where_that_fuses) {
     EXPECT_EQ(steps_of({up, add}, nxc, data_type::f32), 2U);
 }
 
-// So with ops behind the data of a depthwise convolution, whose other gradients have steps;
-// what the kernel may write twice is not written over an input.
-TEST_F(gpu_choice, of_groups_has_ops_in_the_stores_of_depthwise_convolutions) {
+// So with ops behind the data of a convolution, whose other gradients have steps, where its
+// kernel writes the caller's tensor; what one may write twice is not written over an input.
+TEST_F(gpu_choice, of_groups_has_ops_in_the_stores_of_convolutions) {
     using kind = op::kind;
     const engine e(engine::kind::gpu, 0);
     for (const bool depthwise : {true, false})
@@ -195,23 +195,26 @@ TEST_F(gpu_choice, of_groups_has_ops_in_the_stores_of_depthwise_convolutions) {
                 ops.push_back(step.op_id);
             const size_t steps = ops.size();
             SCOPED_TRACE(detail::text(l.name, ' ', depthwise));
-            EXPECT_EQ(std::ranges::count(ops, 1U), depthwise ? 0 : 1);
+            const bool fused = depthwise || std::string_view(l.name) == "nxc";
+            EXPECT_EQ(std::ranges::count(ops, 1U), fused ? 0 : 1);
             EXPECT_EQ(ops.back(), 2U);
-            EXPECT_EQ(made.get_info().steps.back().kernel
-                            == "convolution.gpu_sliding",
-                    depthwise);
-            EXPECT_EQ(made.get_inplace_ports().empty(), depthwise);
-            EXPECT_EQ(steps, depthwise ? 3U : 5U);
+            EXPECT_EQ(made.get_info().steps.back().kernel,
+                    depthwise       ? "convolution.gpu_sliding"
+                            : fused ? "convolution.gpu_tf32x3"
+                                    : "elementwise.gpu");
+            EXPECT_EQ(made.get_inplace_ports().empty(), fused);
+            EXPECT_EQ(steps, fused ? 3U : 5U);
             // The log says why not.
             std::vector<std::string> reasons;
             for (const auto &line : log.lines("dispatch"))
                 if (line.at("steps") == "2.diff_src:partition.fused")
                     reasons.push_back(line.at("note"));
-            EXPECT_EQ(reasons,
-                    depthwise ? std::vector<std::string> {}
-                              : std::vector<std::string> {
-                                      "convolution.gpu_tf32x3 computes no ops "
-                                      "around it"});
+            std::vector<std::string> expected;
+            if (!fused)
+                expected
+                        = {"convolution.gpu_tf32x3: takes ops behind where "
+                           "the output is channels last and of whole 16 bytes"};
+            EXPECT_EQ(reasons, expected);
         }
 }
 

@@ -187,6 +187,35 @@ TEST_P(grouped_ops, give_the_same_bits_in_one_kernel) {
     }
 }
 
+// CUTLASS's kernels of f32 and f64 have the ops in the stores of a tile, or of the sum of slices.
+TEST_P(grouped_ops, give_the_same_bits_behind_products) {
+    const values_param &p = GetParam();
+    const auto &links = p.chain.links;
+    if (p.on != engine::kind::gpu || p.l.name != "nxc"
+            || !p.chain.name.starts_with("Conv")
+            || links.back().kind == kind::InterpolateBackward)
+        GTEST_SKIP() << "only on a GPU, behind convolutions of data";
+    const forced_kernel forced("convolution.gpu_tf32x3,convolution.gpu_f64");
+    random_source random(test_seed(7 * p.chain.name.size()));
+    const bool strides = p.chain.name.find("Transpose") == std::string::npos;
+    for (const data_type type : {data_type::f32, data_type::f64})
+        for (const int64_t most : {2, 48}) { // sums in slices, and tiles
+            const chain_shape shape {random.integer(1, 3),
+                    most == 2 ? 512 : 4 * random.integer(1, 40),
+                    {2 * random.integer(1, most), 2 * random.integer(1, most)},
+                    false, strides ? random.integer(1, 2) : 1};
+            SCOPED_TRACE(detail::text(shape.channels, " channels, ",
+                    detail::text_of(shape.space), ' ', to_string(type),
+                    ", stride ", shape.stride));
+            const auto info = expect_same_bits(
+                    chain_of(links, p.l, type, shape), shared_engine(p.on));
+            EXPECT_EQ(info.steps.back().op_id, links.size() - 1);
+            EXPECT_EQ(info.steps.back().kernel,
+                    type == data_type::f32 ? "convolution.gpu_tf32x3"
+                                           : "convolution.gpu_f64");
+        }
+}
+
 // cuDNN computes ops behind a convolution of many channels with it: as right as one by one,
 // and what is not finite reaches the same elements.
 TEST_P(grouped_ops, are_as_right_by_cudnn) {

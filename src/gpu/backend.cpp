@@ -108,6 +108,8 @@ constexpr detail::fusing_row<interpolation_problem> fusing_interpolations[]
         = {{"interpolation.gpu_resample", resample::make_fused}};
 constexpr detail::fusing_row<convolution_problem> fusing_convolutions[]
         = {{"convolution.gpu_sliding", sliding::make_fused},
+                {"convolution.gpu_tf32x3", implicit_gemm::make_fused_tf32x3},
+                {"convolution.gpu_f64", implicit_gemm::make_fused_f64},
                 {"convolution.cudnn", cudnn::make_fused}};
 
 } // namespace

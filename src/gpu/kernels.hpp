@@ -52,6 +52,8 @@ namespace implicit_gemm {
 convolution_maker make_f64;
 convolution_maker make_tf32x3;
 convolution_maker make_wide_weights;
+maker<detail::fused_convolution> make_fused_f64;
+maker<detail::fused_convolution> make_fused_tf32x3;
 } // namespace implicit_gemm
 namespace pointwise {
 convolution_maker make;

@@ -19,7 +19,7 @@ namespace {
 
 op link_op(const link &each, const chain_shape &shape, const layout &l,
         data_type type) {
-    const auto &[images, channels, space, depthwise] = shape;
+    const auto &[images, channels, space, depthwise, stride] = shape;
     const auto twice = [](const sizes &dims) {
         sizes result = dims;
         for (int64_t &dim : result)
@@ -34,7 +34,7 @@ op link_op(const link &each, const chain_shape &shape, const layout &l,
                 {"plane", {images, channels, space[0], space[1]}}, l, type);
     return convolution_op(each.kind,
             {"conv", images, depthwise ? channels : 1, channels, channels,
-                    space, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
+                    space, {3, 3}, {stride, stride}, {1, 1}, {1, 1}, {1, 1}},
             l, type);
 }
 

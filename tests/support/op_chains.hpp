@@ -31,6 +31,7 @@ struct chain_shape {
     int64_t channels = 4;
     sizes space {8, 12};
     bool depthwise = false; ///< whether convolutions are
+    int64_t stride = 1; ///< of convolutions
 };
 
 /// Ops 0, 1, ..., tensors numbered from 0: convolutions and elementwise ops keep the size,

@@ -150,7 +150,11 @@ __device__ __forceinline__ const Type *other_of(
     return reinterpret_cast<const Type *>(
             reinterpret_cast<const char *>(at) + bytes);
 }
-/// As elementwise.cu computes it.
+/// As elementwise.cu computes it, before it is rounded.
+template <typename Sum>
+__device__ __forceinline__ Sum computed(fused_op op, Sum value, Sum other) {
+    return op == fused_op::add ? value + other : other > 0 ? value : Sum(0);
+}
 template <element type, int count>
 __device__ __forceinline__ elements<type, count> computed(fused_op op,
         const elements<type, count> &value,
@@ -158,9 +162,7 @@ __device__ __forceinline__ elements<type, count> computed(fused_op op,
     sum_of<type> values[count];
 #pragma unroll
     for (int i = 0; i < count; ++i)
-        values[i] = op == fused_op::add ? value[i] + other[i]
-                : other[i] > 0          ? value[i]
-                                        : sum_of<type>(0);
+        values[i] = computed(op, value[i], other[i]);
     return elements<type, count>::of(values);
 }
 

@@ -43,7 +43,7 @@ staged_launches launches_of(const std::vector<portion> &portions,
         for (const portion &each : portions) {
             const int64_t threads = each.product.n * shape.threads_of_image;
             for (int64_t i = 0; i < each.times; ++i) {
-                each.multiply(diff_dst, data[1], own,
+                each.multiply(diff_dst, data[1], own, {},
                         own + products_bytes(each.product), stream);
                 launch_early(name, add_products_kernel<Type, held>,
                         ceil_div(threads, block), block, 0, stream, shape,

@@ -10,6 +10,7 @@
 #include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/convolution/parts.hpp"
+#include "gpu/jit/specification_text.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "kernel/problem_text.hpp"
 
@@ -17,6 +18,7 @@ namespace gradnn::gpu::implicit_gemm {
 
 namespace {
 
+using detail::fused_convolution;
 using detail::text;
 
 /// Channels far fewer than a tile's columns leave most of it idle. Small
@@ -33,12 +35,19 @@ bool wasteful(const tile_set &set, const tile_choice &choice, size_t parts,
 
 /// Of a convolution of one group, one of so many parts. `is_slice`: of tensors for which
 /// 1 GiB of workspace should do.
-plan_or_refusal make_part(const tile_set &set,
-        const convolution_problem &problem, size_t parts, bool is_slice,
-        const compile_options &options) {
+plan_or_refusal make_part(const tile_set &set, const fused_convolution &whole,
+        size_t parts, bool is_slice, const compile_options &options) {
+    const convolution_problem &problem = whole.problem;
     std::string refusal;
-    const auto mapping = dense_mapping_of(problem, set.types, refusal);
+    auto mapping = dense_mapping_of(problem, set.types, refusal);
     if (!mapping) return plan_or_refusal::refuse(refusal);
+    const size_t others = whole.epilogue.size();
+    if (others != 0 && mapping->operands[mapping->order[2]].staged)
+        return plan_or_refusal::refuse(
+                "takes ops behind where the output is channels last and of "
+                "whole 16 bytes");
+    std::ranges::transform(
+            whole.epilogue, mapping->problem.epilogue, jit::fused_op_of);
     const auto device = static_cast<int>(options.device);
     const device_properties &properties = properties_of(device);
     const auto left = convolution_workspace_left(
@@ -71,12 +80,17 @@ plan_or_refusal make_part(const tile_set &set,
                 problem);
     return std::make_unique<staged_convolution>(staged_work {mapping->operands,
             mapping->order[2], partial_bytes(mapping->problem, choice.slices),
-            [launch, order = mapping->order](const operand_data &data,
+            [launch, others, order = mapping->order](const operand_data &data,
                     std::byte *partials, const launch_stream &stream) {
-                launch(data[order[0]], data[order[1]], data[order[2]], partials,
-                        stream);
+                jit::fused_places places {};
+                for (size_t e = 0; e < others; ++e)
+                    places.epilogue[e]
+                            = static_cast<const char *>(data[order.size() + e])
+                            - static_cast<const char *>(data[order[2]]);
+                launch(data[order[0]], data[order[1]], data[order[2]], places,
+                        partials, stream);
             },
-            "CUTLASS", choice.name()});
+            "CUTLASS", choice.name(), {}, others});
 }
 
 /// Whether there is no kernel with strides.
@@ -109,20 +123,27 @@ detail::convolution_slices slices_for(
 
 } // namespace
 
-plan_or_refusal make_plan(const tile_set &set,
-        const convolution_problem &problem, const compile_options &options) {
+plan_or_refusal make_plan(const tile_set &set, const fused_convolution &whole,
+        const compile_options &options) {
     constexpr size_t most_parts = 32;
+    const convolution_problem &problem = whole.problem;
     const bool apart = takes_strides_apart(problem);
     const convolution_parts parts
             = parts_of(problem, true, {apart, apart, apart}, most_parts);
+    if (!whole.epilogue.empty()
+            && (parts.parts.size() > 1
+                    || slices_for(set, problem).parts.size() > 1))
+        return plan_or_refusal::refuse(
+                "takes ops behind a convolution in one part");
     return make_of_parts(problem, parts, [&](const convolution_problem &part) {
         const auto slices = slices_for(set, part);
         tile_set of_slices = set;
         if (slices.sums) of_slices.types.output = set.types.sums();
         return make_of_parts(
                 part, {slices, {}}, [&](const convolution_problem &slice) {
-                    return make_part(of_slices, slice, parts.parts.size(),
-                            slices.parts.size() > 1, options);
+                    return make_part(of_slices, {slice, {}, whole.epilogue},
+                            parts.parts.size(), slices.parts.size() > 1,
+                            options);
                 });
     });
 }

@@ -15,6 +15,8 @@
 #include <cuda_runtime_api.h>
 
 #include "gpu/convolution/operands.hpp"
+#include "gpu/device/specification.hpp"
+#include "kernel/fused_problem.hpp"
 
 namespace gradnn::gpu::implicit_gemm {
 
@@ -62,6 +64,8 @@ struct dense_problem {
     /// The window runs backwards: what makes a gradient of src with strides of
     /// 1 a forward convolution of diff_dst.
     bool flipped = false;
+    /// Ops of what is written; of data alone.
+    jit::fused_op epilogue[2] {};
 
     int64_t src_elements() const { return n * product(src) * c; }
     int64_t weights_elements() const { return k * product(window) * c; }
@@ -110,9 +114,10 @@ std::optional<dense_mapping> products_mapping_of(
 
 /// A tile's kernel, bound to a problem: writes the sums, or with slices > 1 as many
 /// partial sums, one after the other. All pointers are multiples of 16 bytes. The inputs
-/// are src and weights; dst and weights; dst and src.
+/// are src and weights; dst and weights; dst and src. The ops' other tensors lie `others`
+/// from the output.
 using tile_kernel = std::function<void(const void *first, const void *second,
-        void *output, cudaStream_t stream)>;
+        void *output, const jit::fused_places &others, cudaStream_t stream)>;
 
 /// A tile of the implicit GEMM: what a thread block computes at a time.
 struct tile {
@@ -173,7 +178,8 @@ tile_choice choose_tile(const tile_set &set, const dense_problem &problem,
 /// The kernel of a choice, and the sum of what it leaves in `partials`, which has
 /// partial_bytes (slices.cu). Empty where CUTLASS refuses. The device must be current.
 using tile_launcher = std::function<void(const void *first, const void *second,
-        void *output, std::byte *partials, const launch_stream &)>;
+        void *output, const jit::fused_places &others, std::byte *partials,
+        const launch_stream &)>;
 tile_launcher launcher_of(const char *kernel, const tile_choice &choice,
         const dense_problem &problem);
 
@@ -183,7 +189,7 @@ const tile_set *products_of(detail::data_type type, fpmath_mode fpmath);
 
 /// A plan that runs the tile of a set that is chosen for a problem.
 detail::plan_or_refusal make_plan(const tile_set &set,
-        const detail::convolution_problem &problem,
+        const detail::fused_convolution &problem,
         const detail::compile_options &options);
 
 } // namespace gradnn::gpu::implicit_gemm

@@ -7,6 +7,7 @@
 // nothing is atomic.
 #pragma once
 
+#include <algorithm>
 #include <type_traits>
 
 #include <cutlass/conv/kernel/default_conv2d_dgrad.h>
@@ -18,6 +19,7 @@
 
 #include "gpu/convolution/implicit_gemm/arithmetic.cuh"
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
+#include "gpu/device/elements.cuh"
 #include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu::implicit_gemm {
@@ -27,6 +29,68 @@ template <typename Element>
 using store = cutlass::epilogue::thread::LinearCombination<Element,
         16 / sizeof(Element), Element, Element,
         cutlass::epilogue::thread::ScaleType::Nothing>;
+
+/// CUTLASS's iterator over a tile of the output, which computes the ops behind with what it
+/// stores.
+template <typename Base>
+struct fused_iterator : Base {
+    struct Params : Base::Params {
+        using Base::Params::Params;
+        jit::fused_op ops[2] {};
+        jit::fused_places others {};
+    };
+    template <typename... Places>
+    __device__ fused_iterator(const Params &params, typename Base::Element *to,
+            const Places &...places)
+        : Base(params, to, places...), params_(&params) {}
+
+    __device__ void store(typename Base::Fragment values) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+            if (params_->ops[e] == jit::fused_op::none) break;
+            typename Base::Fragment other;
+            other.clear();
+            this->load_with_byte_offset(other, params_->others.epilogue[e]);
+#pragma unroll
+            for (int i = 0; i < Base::Fragment::kElements; ++i)
+                values[i] = jit::computed(params_->ops[e], values[i], other[i]);
+        }
+        Base::store(values);
+    }
+
+private:
+    const Params *params_;
+};
+
+/// A kernel of CUTLASS, or its epilogue, with that iterator.
+template <typename Stock>
+struct fused;
+template <typename Tile, typename Warps, int Partitions, typename Iterator,
+        typename Sums, typename ToShared, typename FromShared, typename Store,
+        typename Padding, int Fragments, int Unrolled>
+struct fused<cutlass::epilogue::threadblock::Epilogue<Tile, Warps, Partitions,
+        Iterator, Sums, ToShared, FromShared, Store, Padding, Fragments,
+        Unrolled>> {
+    using type = cutlass::epilogue::threadblock::Epilogue<Tile, Warps,
+            Partitions, fused_iterator<Iterator>, Sums, ToShared, FromShared,
+            Store, Padding, Fragments, Unrolled>;
+};
+template <typename Loop, typename Epilogue, typename Swizzle,
+        cutlass::conv::Operator Operation, typename Size,
+        cutlass::conv::GroupMode Groups>
+struct fused<cutlass::conv::kernel::ImplicitGemmConvolution<Loop, Epilogue,
+        Swizzle, Operation, Size, Groups>> {
+    using type = cutlass::conv::kernel::ImplicitGemmConvolution<Loop,
+            typename fused<Epilogue>::type, Swizzle, Operation, Size, Groups>;
+};
+template <typename Loop, typename Epilogue, typename Swizzle,
+        cutlass::conv::Operator Operation, typename Size>
+struct fused<cutlass::conv::kernel::ImplicitGemmConvolutionStridedDgrad<Loop,
+        Epilogue, Swizzle, Operation, Size>> {
+    using type
+            = cutlass::conv::kernel::ImplicitGemmConvolutionStridedDgrad<Loop,
+                    typename fused<Epilogue>::type, Swizzle, Operation, Size>;
+};
 
 template <int Space>
 using tensor_layout = std::conditional_t<Space == 2,
@@ -142,8 +206,11 @@ template <typename A, operation Operation, int Space, typename Tile,
 tile_kernel bind(const char *name, const dense_problem &p, int slices) {
     using element = typename A::element;
     using sums = typename A::sums;
-    using kernel = typename decltype(kernel_type<A, Operation, Space, Tile,
+    constexpr bool of_data = Operation != operation::weights;
+    using stock = typename decltype(kernel_type<A, Operation, Space, Tile,
             Warp>())::type;
+    using kernel = typename std::conditional_t<of_data, fused<stock>,
+            std::type_identity<stock>>::type;
     constexpr size_t shared_bytes = sizeof(typename kernel::SharedStorage);
     static_assert(shared_bytes <= 99 << 10); // of 8.6, 8.9 and 12.0
     const auto size = size_of<typename kernel::ConvProblemSize>(p, slices);
@@ -160,20 +227,25 @@ tile_kernel bind(const char *name, const dense_problem &p, int slices) {
             : Operation == operation::weights            ? weights
                                                          : src;
     // All that CUTLASS derives from the problem; the pointers come later.
-    const typename kernel::Params bound(typename kernel::Arguments(size,
+    typename kernel::Params bound(typename kernel::Arguments(size,
             {nullptr, first}, {nullptr, second}, {nullptr, output},
             {nullptr, output}, typename store<sums>::Params(),
             cutlass::conv::SplitKMode::kParallel));
+    if constexpr (of_data)
+        if (partial_bytes(p, slices) == 0)
+            std::ranges::copy(p.epilogue, bound.iterator_D.ops);
     const dim3 grid = typename kernel::ThreadblockSwizzle {}.get_grid_shape(
             bound.grid_tiled_shape);
     constexpr unsigned most_blocks = 65535; // along y and z
     if (grid.y > most_blocks || grid.z > most_blocks) return nullptr;
     allow_shared_bytes(run_tile<kernel>, shared_bytes);
-    return [=](const void *a, const void *b, void *to, cudaStream_t stream) {
+    return [=](const void *a, const void *b, void *to,
+                   const jit::fused_places &others, cudaStream_t stream) {
         typename kernel::Params params = bound;
         params.ptr_A = static_cast<const element *>(a);
         params.ptr_B = static_cast<const element *>(b);
         params.ptr_C = params.ptr_D = static_cast<sums *>(to);
+        if constexpr (of_data) params.iterator_D.others = others;
         launch(name, run_tile<kernel>, grid, kernel::kThreadCount, shared_bytes,
                 stream, params);
     };

@@ -113,6 +113,11 @@ constexpr tile_set wide_weights_set(const element_types &types) {
 
 plan_or_refusal make_tf32x3(
         const convolution_problem &problem, const compile_options &options) {
+    return make_fused_tf32x3({problem}, options);
+}
+
+plan_or_refusal make_fused_tf32x3(const detail::fused_convolution &problem,
+        const compile_options &options) {
     if (options.fpmath != fpmath_mode::strict)
         return plan_or_refusal::refuse(
                 "takes fpmath_mode strict, given a relaxed one");
@@ -121,6 +126,11 @@ plan_or_refusal make_tf32x3(
 
 plan_or_refusal make_f64(
         const convolution_problem &problem, const compile_options &options) {
+    return make_fused_f64({problem}, options);
+}
+
+plan_or_refusal make_fused_f64(const detail::fused_convolution &problem,
+        const compile_options &options) {
     return make_plan(f64_set, problem, options);
 }
 
@@ -133,7 +143,7 @@ plan_or_refusal make_wide_weights(
                 "gradients of weights of bf16 or f16 data", problem);
     const element_types types {input,
             problem.weights.type == data_type::f32 ? data_type::f32 : input};
-    return make_plan(wide_weights_set(types), problem, options);
+    return make_plan(wide_weights_set(types), {problem}, options);
 }
 
 const tile_set *products_of(data_type type, fpmath_mode fpmath) {
