@@ -46,6 +46,11 @@ plan_or_refusal make_part(const tile_set &set, const fused_convolution &whole,
         return plan_or_refusal::refuse(
                 "takes ops behind where the output is channels last and of "
                 "whole 16 bytes");
+    // Of which a multiprocessor holds one block: too few loads would be in flight.
+    if (others != 0 && problem.src.type == detail::data_type::f64
+            && mapping->problem.operation == operation::strided_data)
+        return plan_or_refusal::refuse(
+                "takes no ops behind f64 gradients of src by strides");
     std::ranges::transform(
             whole.epilogue, mapping->problem.epilogue, jit::fused_op_of);
     const auto device = static_cast<int>(options.device);

@@ -45,6 +45,8 @@ struct fused_iterator : Base {
         : Base(params, to, places...), params_(&params) {}
 
     __device__ void store(typename Base::Fragment values) {
+        // Apart, so that kernels without ops need no more registers.
+        if (params_->ops[0] == jit::fused_op::none) return Base::store(values);
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
             if (params_->ops[e] == jit::fused_op::none) break;
