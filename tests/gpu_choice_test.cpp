@@ -254,6 +254,35 @@ TEST_F(gpu_choice, of_cudnn_has_ops_behind_multiples_of_eight_channels) {
     }
 }
 
+// ReLU's gradient ahead of a convolution is a step with the bias gradient, which comes first:
+// the other gradients read what it leaves in the workspace. But for what is broadcast.
+TEST_F(gpu_choice, of_groups_has_relu_in_the_bias_gradient) {
+    const auto steps_of = [](const std::vector<op> &ops, const char *kernels) {
+        const forced_kernel forced(kernels);
+        const captured_log log(1);
+        const graph_run run(
+                ops, engine(engine::kind::gpu, 0), partition::policy::fusion);
+        EXPECT_GE(run.compiled().at(0).get_workspace_size(), 9504U); // of bf16
+        return log.lines("compile").back().at("steps") + ' '
+                + log.lines("compile").back().at("note");
+    };
+    const std::string relu = "0.diff_src:elementwise.gpu ",
+                      bias = "1.diff_bias:bias.gpu_reduce ",
+                      others = "1.diff_src:convolution.gpu_direct "
+                               "1.diff_weights:convolution.gpu_direct ";
+    for (const auto conv :
+            {op::kind::ConvBackward, op::kind::ConvTransposeBackward})
+        for (const layout &l : layouts()) {
+            const auto ops = chain_of({{op::kind::ReLUBackward}, {conv}}, l,
+                    data_type::bf16, {4, 12, {9, 11}});
+            EXPECT_EQ(steps_of(ops, "convolution.gpu_direct"),
+                    l.name == "broadcast" ? relu + others + bias
+                                          : bias + others + "fused");
+            EXPECT_EQ(steps_of(ops, "convolution.gpu_direct,partition.ops"),
+                    relu + others + bias);
+        }
+}
+
 // Of few channels plain products are taken where tensor cores would multiply zeros, and
 // nothing yields to cuDNN where that is known to refuse.
 TEST_F(gpu_choice, follows_the_numbers_of_products) {

@@ -264,5 +264,51 @@ TEST_P(grouped_ops, are_as_right_by_cudnn) {
     }
 }
 
+// On a GPU the bias gradient has ReLU's ahead of it in its loads, wherever tensors lie and
+// whatever is in them, with f32 gradients of 16-bit data too.
+TEST_P(grouped_ops, give_the_same_bits_in_the_bias_gradient) {
+    const values_param &p = GetParam();
+    if (p.on != engine::kind::gpu || !p.chain.name.starts_with("ReLU_Conv"))
+        GTEST_SKIP() << "only on a GPU, ahead of convolutions";
+    random_source random(test_seed(31 * p.l.name.size() + p.chain.name.size()));
+    for (const data_type type : float_types())
+        for (const size_t offset : {0U, 8U}) {
+            const chain_shape shape {random.integer(1, 9),
+                    random.integer(1, 70),
+                    {random.integer(3, 40), random.integer(3, 40)}};
+            SCOPED_TRACE(detail::text(shape.images, " images, ", shape.channels,
+                    " channels, ", detail::text_of(shape.space), ' ',
+                    to_string(type), ", offset ", offset));
+            auto ops = chain_of(p.chain.links, p.l, type, shape);
+            if (detail::size_of(type) == 2 && offset == 0) {
+                auto outputs = ops[1].get_outputs();
+                for (const size_t port : {1U, 2U})
+                    outputs[port] = {outputs[port].get_id(), data_type::f32,
+                            outputs[port].get_dims(), layout_type::strided};
+                ops[1] = with_ports(ops[1], 1, ops[1].get_inputs(), outputs);
+            }
+            const auto run = [&](const char *kernels) {
+                const forced_kernel forced(kernels);
+                return graph_run(ops, shared_engine(p.on),
+                        partition::policy::fusion, 0,
+                        {ops[0].get_inputs()[0].get_id(),
+                                ops[0].get_inputs()[1].get_id()},
+                        offset);
+            };
+            const graph_run together = run("convolution.gpu_direct");
+            const graph_run by_ops
+                    = run("convolution.gpu_direct,partition.ops");
+            const auto steps_of = [](const graph_run &each) {
+                return each.compiled().at(0).get_info().steps.size();
+            };
+            EXPECT_EQ(steps_of(by_ops), 4U);
+            EXPECT_EQ(steps_of(together), p.l.name == "broadcast" ? 4U : 3U);
+            for (const size_t id : together.outputs())
+                EXPECT_EQ(together.bytes(id), by_ops.bytes(id))
+                        << "tensor " << id;
+            EXPECT_EQ(together.damage(), "");
+        }
+}
+
 } // namespace
 } // namespace gradnn::test

@@ -53,10 +53,7 @@ public:
         std::vector<placed_step> placed = all_placed(ops_, std::move(steps));
         if (!take_composed(placed) && !take_fused(placed)) {
             const std::vector<checked_op> sliced = cut(placed);
-            for (const checked_op &the_op : sliced)
-                for (const logical_tensor &lt : the_op.outputs)
-                    if (!lt.is_absent() && is_made_inside(placed, lt))
-                        place_inner(lt, the_op);
+            place_inner(sliced, placed);
             // Those of a form that was timed beside another are there.
             if (program_->steps.empty()) program_->steps = chosen(placed);
             for (executable_step &step : program_->steps)
@@ -128,6 +125,14 @@ private:
         return the_op.schema().family == op_family::elementwise
                 && same_dims(lt, output)
                 && std::ranges::equal(strides_of(lt), strides_of(output));
+    }
+
+    void place_inner(const std::vector<checked_op> &ops,
+            const std::vector<placed_step> &placed) {
+        for (const checked_op &the_op : ops)
+            for (const logical_tensor &lt : the_op.outputs)
+                if (!lt.is_absent() && is_made_inside(placed, lt))
+                    place_inner(lt, the_op);
     }
 
     /// Behind the inner tensors before it, or in the place of the one that its op
@@ -209,18 +214,18 @@ private:
             return false;
         }
         complete(*step, all->placed, before);
-        const auto faster = is_measured_faster(
-                fused_form, placed, all->beside, [&](const plan_timer &timer) {
-                    return std::visit(
-                            [&](const auto &problem) {
-                                return time_of(
-                                        *step, argument_bytes(problem), timer);
-                            },
-                            all->problem);
-                });
+        // ReLU's gradient in the bias's moves less memory, and is not measured.
+        const auto faster = all->comes_first()
+                ? std::nullopt
+                : is_measured_faster(fused_form, placed, all->beside,
+                        [&](const plan_timer &timer) {
+                            return time_of(*step, all->problem, timer);
+                        });
         if (!faster.value_or(true)) return false;
-        program_->steps = chosen(all->beside);
-        program_->steps.push_back(std::move(*step));
+        place_inner(ops_, all->steps());
+        auto &steps = program_->steps = chosen(all->beside);
+        steps.insert(all->comes_first() ? steps.begin() : steps.end(),
+                std::move(*step));
         program_->fused = true;
         // A convolution may write an element twice, the second time from its terms.
         if (std::holds_alternative<fused_convolution>(all->problem))
@@ -303,19 +308,22 @@ private:
         double time = 0;
         for (size_t index = 0; index < steps.size(); ++index)
             if (!is_left_out(placed[index]))
-                std::visit(
-                        [&](const auto &problem) {
-                            if constexpr (requires { argument_bytes(problem); })
-                                time += time_of(steps[index],
-                                        argument_bytes(problem), timer);
-                        },
-                        placed[index].lowered.problem);
+                time += time_of(
+                        steps[index], placed[index].lowered.problem, timer);
         return time;
     }
-    double time_of(const executable_step &step,
-            const std::vector<size_t> &bytes, const plan_timer &timer) const {
+    /// 0 of a bias, which is not measured.
+    double time_of(const executable_step &step, const auto &problem,
+            const plan_timer &timer) const {
         const plan *const timed = step.plan.get();
-        return timer.time({&timed, 1}, bytes, options_)[0];
+        return std::visit(
+                [&](const auto &each) -> double {
+                    if constexpr (requires { argument_bytes(each); })
+                        return timer.time(
+                                {&timed, 1}, argument_bytes(each), options_)[0];
+                    return 0;
+                },
+                problem);
     }
 
     /// The steps with their kernels.

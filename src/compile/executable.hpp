@@ -82,7 +82,7 @@ struct executable {
     std::vector<size_t> inner;
     std::vector<logical_tensor> made; ///< by a composition (composed.hpp)
     bool composed = false; ///< no inner tensor is made
-    bool fused = false; ///< neither: one step computes several ops (fused.hpp)
+    bool fused = false; ///< one step computes several ops (fused.hpp)
     size_t inner_bytes = 0;
     size_t workspace_bytes = 0; ///< with inner_bytes
     /// Of host and device memory that the steps' plans keep in tables.

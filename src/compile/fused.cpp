@@ -24,6 +24,7 @@ public:
         : steps_(steps), tensors_(tensors), ports_(ports) {}
 
     std::optional<fused_step> fuse() {
+        if (auto bias = fuse_bias()) return bias;
         const auto found = std::ranges::find_if(steps_, is_of_data);
         if (found == steps_.end()) return std::nullopt;
         fused_step result;
@@ -82,6 +83,27 @@ public:
     }
 
 private:
+    std::optional<fused_step> fuse_bias() {
+        const auto bias = std::ranges::find_if(steps_, [](const auto &step) {
+            return std::holds_alternative<bias_problem>(step.lowered.problem);
+        });
+        if (bias == steps_.end()) return std::nullopt;
+        const auto relu = std::ranges::find_if(steps_, [&](const auto &step) {
+            return elementwise_of(step) == elementwise_kind::relu_backward
+                    && step.places[2] == bias->places[0];
+        });
+        if (relu == steps_.end()) return std::nullopt;
+        fused_step result {
+                fused_bias {std::get<bias_problem>(bias->lowered.problem),
+                        {elementwise_kind::relu_backward}},
+                *bias, {}};
+        result.placed.places = {relu->places[1], bias->places[1],
+                relu->places[0], relu->places[2]};
+        for (auto step = steps_.begin(); step != steps_.end(); ++step)
+            if (step != bias && step != relu) result.beside.push_back(*step);
+        return result;
+    }
+
     /// Of a step that computes each element from two at its place.
     std::optional<elementwise_kind> elementwise_of(
             const placed_step &step) const {

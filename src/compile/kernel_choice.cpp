@@ -258,9 +258,9 @@ executable_step choose(const Problem &problem, const backend &device,
 /// and the reason where that row does not fuse them.
 template <typename Problem>
 std::optional<executable_step> choose_fused(const fused_problem<Problem> &all,
-        std::span<const fusing_row<Problem>> fusing, const backend &device,
-        const compile_options &options, const op &the_op,
+        const backend &device, const compile_options &options, const op &the_op,
         std::string &refusal) {
+    const auto fusing = std::get<fusing_rows<Problem>>(device.fusing);
     if (fusing.empty()) return std::nullopt;
     const Problem &problem = all.problem;
     const auto rows = candidates(
@@ -323,14 +323,14 @@ executable_step choose_kernel(const lowered_step &step, engine::kind kind,
 std::optional<executable_step> choose_fused_kernel(const fused_step &all,
         engine::kind kind, const compile_options &options, const op &the_op,
         std::string &refusal) {
-    const backend &device = backend_of(kind);
     if (!options.kernels.empty()) check_forced(options.kernels);
     const shared_axis_maps shared;
-    if (const auto *problem = std::get_if<fused_convolution>(&all.problem))
-        return choose_fused(*problem, device.fusing_convolutions, device,
-                options, the_op, refusal);
-    return choose_fused(std::get<fused_interpolation>(all.problem),
-            device.fusing_interpolations, device, options, the_op, refusal);
+    return std::visit(
+            [&](const auto &problem) {
+                return choose_fused(
+                        problem, backend_of(kind), options, the_op, refusal);
+            },
+            all.problem);
 }
 
 std::string key_of_forms(const std::vector<placed_step> &steps,

@@ -32,9 +32,9 @@ bool writes_channels_last(const lowered_step &step, engine::kind kind,
 executable_step choose_kernel(const lowered_step &step, engine::kind kind,
         const compile_options &options, const op &the_op);
 
-/// The kernel of an interpolation or a convolution's data and the ops of single elements
-/// around it, where the row that would be chosen for the problem alone has one; else
-/// nothing, and the reason in `refusal`.
+/// The kernel of a problem and the ops of single elements around it, where the row that
+/// would be chosen for the problem alone has one; else nothing, and the reason in
+/// `refusal`.
 std::optional<executable_step> choose_fused_kernel(const fused_step &step,
         engine::kind kind, const compile_options &options, const op &the_op,
         std::string &refusal);

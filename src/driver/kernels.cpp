@@ -69,11 +69,8 @@ void write_opinions(const loaded_graph &graph, const graph_step &step) {
     leave_out_unread(steps, compiled.ports.size());
     if (program.composed)
         steps = composed(compiled.ops, steps, tensors.size())->steps;
-    if (program.fused) {
-        auto all = *fused(steps, tensors, compiled.ports.size());
-        steps = std::move(all.beside);
-        steps.push_back(std::move(all.placed));
-    }
+    if (program.fused)
+        steps = fused(steps, tensors, compiled.ports.size())->steps();
     const auto taken = kernel_steps(step);
     for (size_t index = 0; index < steps.size(); ++index) {
         const auto &timings = program.steps.at(index).timings;

@@ -111,6 +111,8 @@ constexpr detail::fusing_row<convolution_problem> fusing_convolutions[]
                 {"convolution.gpu_tf32x3", implicit_gemm::make_fused_tf32x3},
                 {"convolution.gpu_f64", implicit_gemm::make_fused_f64},
                 {"convolution.cudnn", cudnn::make_fused}};
+constexpr detail::fusing_row<bias_problem> fusing_biases[]
+        = {{"bias.gpu_reduce", bias::make_fused}};
 
 } // namespace
 
@@ -118,7 +120,7 @@ constinit const detail::backend backend {engine::kind::gpu, "gpu", false,
         device_count, no_device_reason, make_engine, make_stream,
         run_on_native_stream, kernels, "cuDNN",
         [] { return text(cudnn::library().version); }, rates, 0,
-        fusing_interpolations, fusing_convolutions};
+        {fusing_interpolations, fusing_convolutions, fusing_biases}};
 
 } // namespace gradnn::gpu
 

@@ -21,7 +21,8 @@ using convolution_maker = maker<convolution_problem>;
 maker<elementwise_problem> make_elementwise; // elementwise.cu
 namespace bias {
 maker<bias_problem> make;
-}
+maker<detail::fused_bias> make_fused;
+} // namespace bias
 
 namespace interpolation {
 interpolation_maker make_copy;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 
 #include <gradnn/engine.hpp>
 
@@ -29,6 +30,8 @@ struct fusing_row {
     plan_or_refusal (*make)(
             const fused_problem<Problem> &, const compile_options &);
 };
+template <typename Problem>
+using fusing_rows = std::span<const fusing_row<Problem>>;
 
 /// What kernels do where they do well, in a second; on the host by one thread. For
 /// comparing forms of a partition (compile/composed.hpp).
@@ -86,9 +89,9 @@ struct backend {
     /// partition are computed in slices of so much (compile/slices.hpp). 0: whole.
     size_t cached_bytes = 0;
 
-    std::span<const fusing_row<interpolation_problem>> fusing_interpolations
-            = {};
-    std::span<const fusing_row<convolution_problem>> fusing_convolutions = {};
+    std::tuple<fusing_rows<interpolation_problem>,
+            fusing_rows<convolution_problem>, fusing_rows<bias_problem>>
+            fusing = {};
 };
 
 /// All rows, of engines that this build is without too.

@@ -131,9 +131,11 @@ graph graph_of(const std::vector<op> &ops, engine::kind kind, int threads) {
 }
 
 graph_run::graph_run(const std::vector<op> &ops, const engine &e,
-        partition::policy policy, int threads, std::set<size_t> infinite)
+        partition::policy policy, int threads, std::set<size_t> infinite,
+        size_t offset)
     : engine_(e),
       infinite_(std::move(infinite)),
+      offset_(offset),
       partitions_(graph_of(ops, e.get_kind(), threads).get_partitions(policy)) {
     stream s(e);
     std::map<size_t, logical_tensor> known;
@@ -163,7 +165,8 @@ test_tensor &graph_run::tensor_of(const logical_tensor &lt, bool computed) {
     auto &place = tensors_[lt.get_id()];
     if (place) return *place;
     place = std::make_unique<test_tensor>(lt, engine_,
-            computed ? test_tensor::role::output : test_tensor::role::input);
+            computed ? test_tensor::role::output : test_tensor::role::input,
+            offset_);
     if (computed) {
         place->poison();
     } else {

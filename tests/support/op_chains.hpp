@@ -52,10 +52,11 @@ graph graph_of(const std::vector<op> &ops, engine::kind kind, int threads = 0);
 /// A graph compiled and executed once, partition after partition.
 class graph_run {
 public:
-    /// `infinite`: inputs that have some infinite elements.
+    /// `infinite`: inputs that have some infinite elements. Tensors lie `offset` bytes
+    /// after a multiple of 64.
     graph_run(const std::vector<op> &ops, const engine &e,
             partition::policy policy, int threads = 0,
-            std::set<size_t> infinite = {});
+            std::set<size_t> infinite = {}, size_t offset = 0);
 
     /// The bits of a tensor that a partition gave.
     std::vector<std::byte> bytes(size_t id) const;
@@ -78,6 +79,7 @@ private:
 
     engine engine_;
     std::set<size_t> infinite_;
+    size_t offset_;
     std::vector<partition> partitions_;
     std::vector<compiled_partition> compiled_;
     std::map<size_t, std::unique_ptr<test_tensor>> tensors_;

@@ -33,6 +33,69 @@ __device__ void load_into(pack<Type, count> &words, const Type *from) {
     }
 }
 
+/// What is summed: diff_dst as it is, or what ReLU's gradient makes of it, which is
+/// written too: diff_dst where src is above 0, else 0, as in elementwise.cu. These three
+/// tensors have the same strides.
+template <typename Type>
+struct summed {
+    const Type *diff_dst;
+    int64_t src = 0; ///< bytes from an element of diff_dst to that of src,
+    int64_t out = 0; ///< and to that of the gradient
+
+    static __device__ Type *moved(const Type *from, int64_t bytes) {
+        return const_cast<Type *>(reinterpret_cast<const Type *>(
+                reinterpret_cast<const char *>(from) + bytes));
+    }
+    template <bool masks>
+    __device__ Type element(const Type *from) const {
+        if constexpr (!masks) return *from;
+        return *moved(from, out) = gradient(*moved(from, src), *from);
+    }
+    static __device__ Type gradient(Type src, Type diff_dst) {
+        return widen(src) > 0 ? diff_dst : narrow<Type>(sum_of<Type>(0));
+    }
+
+    /// The words of a batch; of two tensors by halves, so that as many loads are on
+    /// their way.
+    template <bool masks, bool whole, int count>
+    struct batch {
+        static constexpr int half = in_flight / 2;
+        const summed &of;
+        const Type *places[half];
+        pack<Type, count> gates[half];
+
+        /// The word with number i, if so many are left.
+        __device__ void load(pack<Type, count> (&words)[in_flight], int i,
+                int left, const Type *from) {
+            if (i < left) load_into<whole>(words[i], from);
+            if constexpr (masks) {
+                places[i % half] = from;
+                if (i < left)
+                    load_into<whole>(gates[i % half], moved(from, of.src));
+                if (i % half < half - 1) return;
+#pragma unroll
+                for (int j = 0; j < half; ++j)
+                    if (i - i % half + j < left)
+                        write(words[i - i % half + j], gates[j], places[j]);
+            }
+        }
+        __device__ void write(pack<Type, count> &word,
+                const pack<Type, count> &gate, const Type *from) const {
+            Type made[count], src[count];
+            memcpy(made, &word.bits, sizeof made);
+            memcpy(src, &gate.bits, sizeof src);
+            Type *const to = moved(from, of.out);
+#pragma unroll
+            for (int e = 0; e < count; ++e) {
+                made[e] = gradient(src[e], made[e]);
+                if (!whole && count > 1) to[e] = made[e];
+            }
+            memcpy(&word.bits, made, sizeof made);
+            if (whole || count == 1) word.store(to);
+        }
+    };
+};
+
 template <typename Sum, int count>
 __device__ void add_to(Sum (&sums)[count], const Sum (&others)[count]) {
 #pragma unroll

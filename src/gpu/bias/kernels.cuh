@@ -13,10 +13,11 @@ namespace gradnn::gpu::bias {
 /// end early, even within a pack. A block has `lanes` rows at a time, or
 /// blockIdx.y names its columns where a row has more of them than a block has
 /// threads. partials[part][vectors * vector].
-template <typename Type>
-__global__ void __launch_bounds__(threads, resident) columns_kernel(
-        const Type *diff_dst, sum_of<Type> *partials, int64_t elements,
-        int64_t rows, int64_t vectors, int lanes, bool whole) {
+template <typename Type, bool masks>
+__global__ void __launch_bounds__(threads, masks ? resident - 1 : resident)
+        columns_kernel(summed<Type> of, sum_of<Type> *partials,
+                int64_t elements, int64_t rows, int64_t vectors, int lanes,
+                bool whole) {
     using sum = sum_of<Type>;
     constexpr int vector = elements_of_16_bytes<Type>;
     __shared__ __align__(16) sum lane_sums[threads * vector];
@@ -32,7 +33,7 @@ __global__ void __launch_bounds__(threads, resident) columns_kernel(
     const int64_t limit = end * vectors;
     const int64_t first = (begin + lane) * vectors + column;
     const int64_t step = lanes * vectors;
-    const Type *from = diff_dst + first * vector;
+    const Type *from = of.diff_dst + first * vector;
     // Short, as are rows (65535 blocks of columns), for cheap addresses.
     const auto pitch = static_cast<int>(step) * vector;
     // Loads of this thread: an int, since no memory holds more.
@@ -45,16 +46,17 @@ __global__ void __launch_bounds__(threads, resident) columns_kernel(
     wait_and_let_later_work_start();
     const auto walk = [&]<bool aligned>() {
         const auto load = [&](auto &words, int left) {
+            typename summed<Type>::template batch<masks, aligned, vector>
+                    batch {of};
             // By a branch, at whose end the compiler has issued all loads.
             if (left >= in_flight)
 #pragma unroll
                 for (int i = 0; i < in_flight; ++i)
-                    load_into<aligned>(words[i], from + i * pitch);
+                    batch.load(words, i, in_flight, from + i * pitch);
             else
 #pragma unroll
                 for (int i = 0; i < in_flight; ++i)
-                    if (i < left)
-                        load_into<aligned>(words[i], from + i * pitch);
+                    batch.load(words, i, left, from + i * pitch);
             from += in_flight * pitch;
         };
         const auto keep = [&](const sum(&of_chain)[vector]) {
@@ -75,7 +77,9 @@ __global__ void __launch_bounds__(threads, resident) columns_kernel(
                 && (packs - first) % step == 0)
 #pragma unroll
             for (int e = 0; e < vector - 1; ++e)
-                if (e < rest) sums[e] += widen(diff_dst[packs * vector + e]);
+                if (e < rest)
+                    sums[e] += widen(of.template element<masks>(
+                            of.diff_dst + packs * vector + e));
     }
     sum *to = partials + (blockIdx.x * vectors + first_column) * vector;
     __syncthreads();
@@ -174,16 +178,18 @@ public:
 
 /// Adds what is left of a walk to `total`; place(walk) is where an item begins.
 /// Items of more than one element follow each other in a row.
-template <bool whole, int count, typename Type, typename Place>
-__device__ void add_items(const Type *diff_dst, const channel_shape &shape,
+template <bool masks, bool whole, int count, typename Type, typename Place>
+__device__ void add_items(const summed<Type> &of, const channel_shape &shape,
         item_walk &walk, const Place &place, long_sum<sum_of<Type>> &total) {
-    const Type *from = diff_dst + place(walk);
+    const Type *from = of.diff_dst + place(walk);
     const auto load = [&](auto &words, int left) {
+        typename summed<Type>::template batch<masks, whole, count> batch {of};
 #pragma unroll
         for (int i = 0; i < in_flight; ++i) {
-            if (i < left) load_into<whole>(words[i], from);
+            batch.load(words, i, left, from);
             from += 32 * count;
-            if (walk.next(shape) || count == 1) from = diff_dst + place(walk);
+            if (walk.next(shape) || count == 1)
+                from = of.diff_dst + place(walk);
         }
     };
     const auto keep = [&](sum_of<Type>(&of_chain)[count]) {
@@ -193,9 +199,10 @@ __device__ void add_items(const Type *diff_dst, const channel_shape &shape,
 }
 
 /// A warp sums one part of one channel: partials[channel][part].
-template <typename Type>
-__global__ void __launch_bounds__(threads, resident)
-        rows_kernel(const Type *diff_dst, sum_of<Type> *partials,
+template <typename Type, bool masks>
+__global__ void __launch_bounds__(threads, masks ? resident - 1 : resident)
+        rows_kernel(const __grid_constant__ summed<Type> of,
+                sum_of<Type> *partials,
                 const __grid_constant__ channel_shape shape, int64_t channels,
                 int64_t parts, bool whole) {
     using sum = sum_of<Type>;
@@ -224,12 +231,12 @@ __global__ void __launch_bounds__(threads, resident)
             return walk.offset
                     + (walk.item + (after ? between : 0)) * shape.strides[0];
         };
-        add_items<true, 1>(diff_dst, shape, singles, of_single, sum_of_lane);
+        add_items<masks, true, 1>(of, shape, singles, of_single, sum_of_lane);
     }
     if (whole)
-        add_items<true, vector>(diff_dst, shape, packs, of_pack, sum_of_lane);
+        add_items<masks, true, vector>(of, shape, packs, of_pack, sum_of_lane);
     else
-        add_items<false, vector>(diff_dst, shape, packs, of_pack, sum_of_lane);
+        add_items<masks, false, vector>(of, shape, packs, of_pack, sum_of_lane);
     double total = sum_of_lane.value();
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2)
