@@ -166,16 +166,25 @@ std::vector<problem_specification> specifications_of(
     s.bulk_copies = bulk_copies;
 
     std::vector<problem_specification> forms;
+    const bool of_columns = s.depth.is_flat() && s.row.is_flat()
+            && s.row.read == 1 && s.depth.read == 1;
     if (s.channels_last) {
-        // Threads walk along the only axis of the window, unless registers hold too few sums.
+        // Threads walk along the only axis of the window, unless registers hold too few sums;
+        // of groups whose weights they cannot hold it is cut into columns, which share each
+        // weight that is loaded.
         const bool too_long = !of_weights && s.type == element::f64
                 && s.group * s.multiplier == 1 && s.column.taps > 32
                 && s.column.taps <= most_taps;
-        if (s.depth.taps == 1 && s.row.taps == 1 && s.column.taps > 1
+        constexpr int registers = 256;
+        const int weights_held = s.column.taps * s.multiplier
+                * std::min(s.group, 8) * sum_bytes_of(s.type) / 4;
+        if (!of_weights && is_grouped(s) && of_columns
+                && weights_held > registers)
+            forms.push_back(along_images(s));
+        else if (s.depth.taps == 1 && s.row.taps == 1 && s.column.taps > 1
                 && !too_long)
             swap_rows_and_columns(s);
-    } else if (s.depth.is_flat() && s.row.is_flat() && s.row.read == 1
-            && s.depth.read == 1) {
+    } else if (of_columns) {
         forms.push_back(along_images(s));
         if (of_weights) return forms;
     }

@@ -153,6 +153,14 @@ constexpr int multiples_at_once(const problem_specification &p) {
     const int met = (p.column.taps - 1) * gap / p.column.up + 1;
     const int fit = registers * 4 / sum_bytes_of(p.type) / met;
     int at_once = least(p.multiplier, most(1, least(fit, most_multiples)));
+    // Those that pass by leave room for a tile of columns.
+    constexpr int columns = 8;
+    if (p.channels_last && at_once < p.multiplier && p.column.written > 1)
+        at_once = most(1,
+                registers * 4 / sum_bytes_of(p.type)
+                        / (met
+                                + least(columns, p.column.written)
+                                        * p.column.step / p.column.up));
     while (p.multiplier % at_once)
         --at_once;
     // Of a prime number of them all, if they are few.
