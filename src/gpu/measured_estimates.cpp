@@ -75,7 +75,7 @@ double cycles_without_col2im(const convolution_problem &problem,
     const double written = cut.mapping.operands[0].staged ? 3.5 : 1.0;
     const double read = cut.mapping.operands[2].staged ? 3.5 : 1.0;
     return col2im::first_launches + cycles
-            + static_cast<double>(bytes)
+            + 1.0 * bytes
             * (written * elements_of(problem.src)
                     + read * elements_of(problem.dst))
             / col2im::memory_rate;
@@ -118,8 +118,7 @@ double cycles_of_tiles(
                                    * rounded_up(round_up(weights[2], 16 / bytes)
                                                    * window,
                                            64)
-                       : static_cast<double>(window)
-                                   * rounded_up(weights[to_src ? 2 : 1], 32)
+                       : 1.0 * window * rounded_up(weights[to_src ? 2 : 1], 32)
                                    * rounded_up(weights[to_src ? 1 : 2],
                                            bytes == 2 ? 64 : 16))
             / tile;

@@ -27,8 +27,8 @@ block_shape tile_estimator::block_of_lanes(
             if (threads < 96 && items < 64) continue;
             // Threads at work, less what partial sectors, short runs and few or many
             // items cost.
-            double score = static_cast<double>(lanes) * items / threads
-                    * vectors / (static_cast<double>(blocks) * lanes);
+            double score = 1.0 * lanes * items / threads * vectors
+                    / (1.0 * blocks * lanes);
             if (!all && !sectors) score -= 32.0 / (lanes * vector_bytes);
             if (!all && lanes * vector_bytes < 128)
                 score -= lanes * vector_bytes >= 64 ? 0.03 : 0.15;
@@ -66,7 +66,7 @@ int strip_of(int rows, double blocks, double held, double beside) {
 double filling(const gpu_facts &gpu, const work_cut &cut, int grid) {
     constexpr double busy = 12; // warps
     const double of_block = cut.threads / 32.0,
-                 each = static_cast<double>(grid) / gpu.multiprocessors,
+                 each = 1.0 * grid / gpu.multiprocessors,
                  waves = each / cut.blocks;
     const double taken = waves <= 1
             ? std::max(busy, std::ceil(each) * of_block)
@@ -116,7 +116,7 @@ row_read tile_estimator::reads(
         int columns, int channels, double sharers) const {
     const int up = p.column.up, step = p.column.step;
     const int span = (p.column.taps - 1) * column_gap;
-    const double entered = static_cast<double>(columns) * step / up;
+    const double entered = 1.0 * columns * step / up;
     double met = static_cast<double>((columns - 1) * step + 1 + span) / up;
     if (p.channels_last) {
         const int loaded

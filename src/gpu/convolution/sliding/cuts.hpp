@@ -76,8 +76,7 @@ struct tile_estimator {
 
     /// How much of its columns a tile of so many has on average.
     double used(int columns) const {
-        return static_cast<double>(width)
-                / (ceil_div(width, columns) * columns);
+        return 1.0 * width / (ceil_div(width, columns) * columns);
     }
     /// NXC: whole pixels or whole sectors of them, and few idle threads.
     block_shape block_of(
@@ -116,9 +115,7 @@ struct tile_estimator {
                         gpu.shared_bytes / 4 / of_lane));
     }
     /// Threads that read the same channels.
-    double sharers(int vector) const {
-        return static_cast<double>(p.group) / vector;
-    }
+    double sharers(int vector) const { return 1.0 * p.group / vector; }
     /// Of rows that a thread reads, keeps and adds up, without those on their way.
     double registers_of(double sums, int weights, double row_elements) const {
         return (sums + weights + row_elements * (bytes == 2 ? 1.0 : 0.6)) * wide
@@ -130,9 +127,8 @@ struct tile_estimator {
     }
     /// What is read for an element that is written, of one channel.
     double read_share() const {
-        return static_cast<double>(p.depth.read) * p.row.read * p.column.read
-                / (static_cast<double>(p.depth.written) * p.row.written
-                        * p.column.written);
+        return 1.0 * p.depth.read * p.row.read * p.column.read
+                / (1.0 * p.depth.written * p.row.written * p.column.written);
     }
 };
 
@@ -142,7 +138,7 @@ bool is_unlike(const std::vector<choice> &, const work_cut &);
 struct data_estimator : tile_estimator {
     const row_walk walk = row_walk::of(p.row);
     /// Steps of a strip beside those of its rows.
-    const double over = static_cast<double>(walk.reach) / p.row.up;
+    const double over = 1.0 * walk.reach / p.row.up;
 
     /// Results, or what is read, that follow one another without gaps, so that planes may be
     /// staged.

@@ -74,16 +74,15 @@ std::optional<work_cut> staged_cut(
                             ? std::min(blocks, held * cut.threads / threads)
                             : blocks);
             const double of_grid = whole
-                    ? std::ceil(static_cast<double>(units) / planes)
-                    : static_cast<double>(units)
-                            * ceil_div(p.row.written, band);
-            const double waves = of_grid
-                    / (static_cast<double>(e.gpu.multiprocessors) * resident);
+                    ? std::ceil(1.0 * units / planes)
+                    : 1.0 * units * ceil_div(p.row.written, band);
+            const double waves
+                    = of_grid / (1.0 * e.gpu.multiprocessors * resident);
             const bool aligned = planes * (unit - read - weights) % 16 == 0
                     && planes * read % 16 == 0;
             const double cost = turns_of(waves, 4)
-                    * (static_cast<double>(strip) / p.row.up + e.over
-                            + beside_rows + (all ? 6 : 3))
+                    * (1.0 * strip / p.row.up + e.over + beside_rows
+                            + (all ? 6 : 3))
                     * std::max(resident * threads / 32.0, 12.0)
                     * (1 + (resident == 1 ? 0.3 : 0.0)
                             + (all && resident == 2 ? 0.15 : 0.0))
@@ -121,8 +120,8 @@ std::optional<choice> finished(const data_estimator &e, choice tile) {
     const problem_specification &p = e.p;
     work_cut &cut = tile.specification.cut;
     // What a strip begins with, in steps: of many products it is a part of one.
-    const double products = static_cast<double>(cut.depths) * cut.columns
-            * cut.vector * p.multiplier * e.taps / p.column.up
+    const double products = 1.0 * cut.depths * cut.columns * cut.vector
+            * p.multiplier * e.taps / p.column.up
             / (cut.row_by_row ? p.row.up * p.depth.up : 1);
     double beside = is_grouped(p) ? std::min(2.5, 0.3 + 400 / products)
                                   : 1.5 + e.taps / 24.0;
@@ -152,8 +151,7 @@ std::optional<choice> finished(const data_estimator &e, choice tile) {
         const int rows = ceil_div(p.row.written, classes);
         cut.strip = std::min(rows,
                 strip_of(ceil_div(rows, up), blocks,
-                        static_cast<double>(e.gpu.multiprocessors) * cut.blocks,
-                        over + beside)
+                        1.0 * e.gpu.multiprocessors * cut.blocks, over + beside)
                         * up);
     }
     const data_geometry g = data_geometry::of(tile.specification);
@@ -161,7 +159,7 @@ std::optional<choice> finished(const data_estimator &e, choice tile) {
     if (is_grouped(p)) {
         cut.blocks = std::clamp(
                 e.gpu.shared_bytes / (g.shared_bytes + 1024), 1, cut.blocks);
-        const double steps = static_cast<double>(cut.strip) / up;
+        const double steps = 1.0 * cut.strip / up;
         tile.cost *= (steps + over + beside) / steps
                 * filling(e.gpu, cut, g.grid);
     }

@@ -12,7 +12,7 @@ namespace {
 double store_wavefronts(int vector, int columns, int bytes) {
     if (vector * bytes >= 4) {
         const int words = vector * bytes / 4;
-        return static_cast<double>(columns) / vector * words
+        return 1.0 * columns / vector * words
                 * std::gcd(
                         std::max(1, columns / vector), std::max(1, 32 / words));
     }
@@ -42,8 +42,8 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
             : vector_along(
                     bytes, p.alignment, p.column.written, p.written, columns);
     const double read_elements = depth_slots * phases * read.met * met;
-    const double products = static_cast<double>(depths) * columns * vector * m
-            * taps / (p.column.up * (p.depth.taps > 1 ? p.depth.up : 1));
+    const double products = 1.0 * depths * columns * vector * m * taps
+            / (p.column.up * (p.depth.taps > 1 ? p.depth.up : 1));
     // As many instructions as are read in time, and half as many as the largest.
     constexpr double most_products = 4000, read_in_time = 2000;
     if (is_grouped(p) && products * wide > most_products) return;
@@ -57,8 +57,7 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
     of.shared_bytes += weights;
     of.raw = read_elements * bytes / 4
             + others / stored * std::max(1.0, stored * bytes / 4.0);
-    of.registers = registers_of(static_cast<double>(walk.open) * depths
-                                   * columns * vector,
+    of.registers = registers_of(1.0 * walk.open * depths * columns * vector,
                            shared_weights ? 12 : taps * m * vector,
                            phases * read.met * met
                                    * (is_grouped(p) ? depth_slots : 1))
@@ -70,8 +69,7 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
     of.instructions = products * wide + loading(of.loads, read_elements)
             + asked * (bytes == 2 ? 3.5 : 2.0 * wide)
             + results * (bytes == 2 ? 1.0 : 0.5)
-            + static_cast<double>(results) / stored * (in_shared ? 1.2 : 1.0)
-            + 24;
+            + 1.0 * results / stored * (in_shared ? 1.2 : 1.0) + 24;
     of.wavefronts = of.loads * read.wavefronts;
     of.bytes = read.entered * met * bytes * depths * phases / sharing;
     if (all) {
@@ -90,10 +88,10 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
         of.wavefronts
                 += depths * p.row.up * store_wavefronts(stored, columns, bytes);
     else
-        of.wavefronts += static_cast<double>(results) * bytes * 32 / 64;
+        of.wavefronts += 1.0 * results * bytes * 32 / 64;
     // Parts of sectors are written more than once.
     if (!nxc && !in_shared && (columns / stored > 1 || stored * bytes < 16))
-        of.wavefronts += static_cast<double>(results) / stored * 24;
+        of.wavefronts += 1.0 * results / stored * 24;
     if (shared_weights) {
         const int at_once = weights_at_once(p, vector);
         const double loads
@@ -106,8 +104,7 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
     of.loaded_bytes = read.loaded * bytes;
     of.results = results * used(columns);
     of.floor = 9.7 * bytes
-            * (1 + static_cast<double>(m) / p.group * read_share()
-                    + asked / results);
+            * (1 + 1.0 * m / p.group * read_share() + asked / results);
     of.may_copy_groups(
             (others > 0 ? std::min(read.loaded, stored) : read.loaded) * bytes,
             is_long(), is_long() ? 320 / products : 400 / of.instructions);

@@ -52,8 +52,8 @@ void add_long_rows(data_estimator &e) {
                 || registers > 200)
             continue;
         const double chunks = ceil_div(p.column.taps, chunk);
-        const double loads = chunks
-                * (static_cast<double>(loaded) / vector + chunk * e.wide / 4.0);
+        const double loads
+                = chunks * (1.0 * loaded / vector + chunk * e.wide / 4.0);
         const double instructions = chunks
                         * (chunk * columns * e.wide + 10
                                 + (e.bytes == 2 ? loaded : 0))
@@ -102,13 +102,13 @@ void add_passing_rows(data_estimator &e) {
             const double elements = read.met * m,
                          loads = read.pieces
                     * (p.channels_last ? read.met : read.met / read.loaded),
-                         of_weights = static_cast<double>(p.column.taps) * m
-                    * weights_pieces(p, vector),
-                         products = static_cast<double>(columns) * vector * m
-                    * p.column.taps / p.column.up,
+                         of_weights
+                    = 1.0 * p.column.taps * m * weights_pieces(p, vector),
+                         products
+                    = 1.0 * columns * vector * m * p.column.taps / p.column.up,
                          results = columns * vector;
             // Those of the rows and depths that a result meets, and of its multiples.
-            const double times = static_cast<double>(p.row.taps) * p.depth.taps
+            const double times = 1.0 * p.row.taps * p.depth.taps
                     / (p.row.up * (p.depth.taps > 1 ? p.depth.up : 1))
                     * (p.multiplier / m);
             const int stored = vector_along(
@@ -150,9 +150,7 @@ void add_passing_rows(data_estimator &e) {
             const double waiting = 1.15 + std::max(0.0, 16 - warps) * 0.05;
             const double inside = results * e.used(columns);
             const double floor = 9.7 * e.bytes
-                    * (1
-                            + static_cast<double>(p.multiplier) / p.group
-                                    * e.read_share());
+                    * (1 + 1.0 * p.multiplier / p.group * e.read_share());
             e.tiles.push_back(
                     {beside_memory(waiting
                                      * overlapped(instructions / inside,
@@ -195,9 +193,8 @@ std::vector<choice> row_by_row_choices(const data_estimator &e) {
         if (of_lane > e.gpu.block_shared_bytes) continue;
         while (cut.lanes * of_lane > e.gpu.block_shared_bytes)
             cut.lanes = ceil_div(cut.lanes, 2);
-        const double of_channel = static_cast<double>(p.images)
-                * p.depth.written * p.row.written
-                * ceil_div(p.column.written, columns);
+        const double of_channel = 1.0 * p.images * p.depth.written
+                * p.row.written * ceil_div(p.column.written, columns);
         cut.threads = static_cast<int>(
                 std::clamp(std::ceil(of_channel * cut.lanes / 32) * 32, 64.0,
                         p.channels_last ? 256.0 : 128.0));
