@@ -7,7 +7,6 @@
 #include "base/text.hpp"
 #include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/operands.hpp"
-#include "gpu/convolution/weights_sum.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "kernel/problem_text.hpp"
 

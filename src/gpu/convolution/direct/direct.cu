@@ -8,7 +8,7 @@
 
 #include "gpu/convolution/direct/kernels.cuh"
 #include "gpu/convolution/facts.hpp"
-#include "gpu/convolution/weights_sum.hpp"
+#include "gpu/convolution/operands.hpp"
 #include "gpu/device/dtype.cuh"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"

@@ -5,10 +5,7 @@
 #include <cstdint>
 
 #include "gpu/device/rounding.hpp"
-
-namespace gradnn::detail {
-struct convolution_problem;
-}
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::direct {
 

@@ -8,10 +8,7 @@
 #include <cuda_runtime.h>
 
 #include "gpu/device/rounding.hpp"
-
-namespace gradnn::detail {
-struct convolution_problem;
-}
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::few_channels {
 

@@ -8,7 +8,6 @@
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/pointwise/data.cuh"
 #include "gpu/convolution/pointwise/weights.cuh"
-#include "gpu/convolution/weights_sum.hpp"
 #include "gpu/device/constants.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"

@@ -9,10 +9,7 @@
 #include <cuda_runtime_api.h>
 
 #include "gpu/device/rounding.hpp"
-
-namespace gradnn::detail {
-struct convolution_problem;
-}
+#include "kernel/problem.hpp"
 
 namespace gradnn::gpu::pointwise {
 

@@ -13,7 +13,6 @@
 #include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/sliding/cuts.hpp"
-#include "gpu/convolution/weights_sum.hpp"
 #include "gpu/jit/load.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"

@@ -9,7 +9,6 @@
 
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "gpu/interpolation/resample/cuts.hpp"
 #include "gpu/interpolation/resample/generic.hpp"
 #include "gpu/jit/load.hpp"
 #include "gpu/kernels.hpp"

@@ -1,5 +1,3 @@
-#include "gpu/interpolation/resample/problem_specification.hpp"
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -7,7 +5,7 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "gpu/interpolation/resample/geometry.hpp"
+#include "gpu/interpolation/resample/cuts.hpp"
 #include "gpu/jit/specification_text.hpp"
 #include "gpu/runtime/copy_shape.hpp"
 #include "kernel/problem_text.hpp"
@@ -15,7 +13,6 @@
 namespace gradnn::gpu::resample {
 
 using detail::axis_map;
-using detail::data_type;
 using detail::given;
 using detail::interpolation_problem;
 using detail::text;
