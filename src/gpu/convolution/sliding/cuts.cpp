@@ -5,12 +5,6 @@
 
 namespace gradnn::gpu::sliding {
 
-block_shape tile_estimator::block_of(
-        int vector, int most_threads, int most_lanes) const {
-    return block_of_lanes(
-            p.channels / vector, vector * bytes, most_threads, most_lanes);
-}
-
 block_shape tile_estimator::block_of_lanes(
         int vectors, int vector_bytes, int most_threads, int most_lanes) const {
     if (!p.channels_last) return {1, 128};
@@ -62,7 +56,6 @@ int strip_of(int rows, double blocks, double held, double beside) {
     return best;
 }
 
-/// What so many blocks take, of what they would if they filled the multiprocessors.
 double filling(const gpu_facts &gpu, const work_cut &cut, int grid) {
     constexpr double busy = 12; // warps
     const double of_block = cut.threads / 32.0,
@@ -117,7 +110,7 @@ row_read tile_estimator::reads(
     const int up = p.column.up, step = p.column.step;
     const int span = (p.column.taps - 1) * column_gap;
     const double entered = 1.0 * columns * step / up;
-    double met = static_cast<double>((columns - 1) * step + 1 + span) / up;
+    double met = 1.0 * ((columns - 1) * step + 1 + span) / up;
     if (p.channels_last) {
         const int loaded
                 = vector_of_channels(bytes, p.alignment, channels, p.read);
@@ -127,7 +120,7 @@ row_read tile_estimator::reads(
     const bool one = columns >= width;
     const int loaded = vector_along(bytes, p.alignment, p.column.read, p.read,
             one ? 0 : static_cast<int>(entered));
-    if (one) met = std::min(met, static_cast<double>(p.column.read));
+    if (one) met = std::min<double>(met, p.column.read);
     return {met, entered, loaded, channels,
             std::max({1.0, entered * bytes * 32 / 128,
                     loaded * bytes * 32 / 128.0})};

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -80,7 +79,10 @@ struct tile_estimator {
     }
     /// NXC: whole pixels or whole sectors of them, and few idle threads.
     block_shape block_of(
-            int vector, int most_threads = 288, int most_lanes = 256) const;
+            int vector, int most_threads = 288, int most_lanes = 256) const {
+        return block_of_lanes(
+                p.channels / vector, vector * bytes, most_threads, most_lanes);
+    }
     /// Of so many vectors of so many bytes.
     block_shape block_of_lanes(int vectors, int vector_bytes, int most_threads,
             int most_lanes) const;

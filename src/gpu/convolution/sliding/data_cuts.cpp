@@ -141,9 +141,9 @@ std::optional<choice> finished(const data_estimator &e, choice tile) {
         cut = *staged;
     } else {
         const double tiles
-                = ceil_div(p.column.written, e.column_step * cut.columns)
-                * static_cast<double>(e.column_step)
-                * ceil_div(p.depth.written, cut.depths) * classes * p.images;
+                = ceil_div(p.column.written, e.column_step * cut.columns) * 1.0
+                * e.column_step * ceil_div(p.depth.written, cut.depths)
+                * classes * p.images;
         const double blocks = p.channels_last
                 ? tiles * ceil_div(p.channels / cut.vector, cut.lanes)
                         / (cut.threads / cut.lanes)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 namespace gradnn::gpu::sliding {
 
@@ -28,8 +29,7 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
     const double sharing = is_grouped(p) ? sharers(vector) : 1;
     row_read read = reads(columns, met, sharing);
     const double depth_slots = std::max(1.0,
-            static_cast<double>(p.depth.taps + (depths - 1) * p.depth.step)
-                    / p.depth.up);
+            1.0 * (p.depth.taps + (depths - 1) * p.depth.step) / p.depth.up);
     const int phases = walk.phases;
     const int results = depths * columns * vector * p.row.up;
     const bool in_shared = staged != staging::none,
@@ -94,8 +94,7 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
         of.wavefronts += 1.0 * results / stored * 24;
     if (shared_weights) {
         const int at_once = weights_at_once(p, vector);
-        const double loads
-                = taps * m * static_cast<double>(weights_pieces(p, vector));
+        const double loads = 1.0 * taps * m * weights_pieces(p, vector);
         of.instructions += loads;
         of.wavefronts += loads
                 * std::max(
@@ -113,9 +112,9 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
     if (is_grouped(p))
         of.instructions
                 *= 1 + 0.1 * std::max(0.0, of.instructions / read_in_time - 1);
-    const int ahead = of.best();
+    const std::set tried {1, of.best()};
     of.bytes += asked * bytes / 4; // on their way for a part of a step
-    for (const int rows : {1, ahead}) {
+    for (const int rows : tried) {
         if (of.held(rows) > (is_long() && vector > 1 ? 150 : most_registers))
             continue;
         const int unroll = of.copied(rows) ? of.group
@@ -134,7 +133,6 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
         cut.staged = staged;
         cut.shared_weights = shared_weights;
         tiles.push_back({of.cost(rows, moves + groups, all), {p, cut}});
-        if (ahead == 1) break;
     }
 }
 

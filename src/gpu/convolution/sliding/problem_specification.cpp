@@ -1,4 +1,3 @@
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -72,13 +71,6 @@ std::string refusal_of(const convolution_problem &p) {
             || std::max(p.src.dims[1], p.dst.dims[1]) >= int64_t {1} << 24)
         return "takes less than 2^28 images and 2^24 channels; " + given(p);
     return {};
-}
-
-void swap_rows_and_columns(problem_specification &p) {
-    std::swap(p.row, p.column);
-    std::swap(p.read.row, p.read.column);
-    std::swap(p.written.row, p.written.column);
-    std::swap(p.weights.row, p.weights.column);
 }
 
 /// Rows follow one another in the images: weights then stay in registers.
@@ -172,8 +164,12 @@ std::vector<problem_specification> specifications_of(
                 && s.group * s.multiplier == 1 && s.column.taps > 32
                 && s.column.taps <= most_taps;
         if (s.depth.taps == 1 && s.row.taps == 1 && s.column.taps > 1
-                && !too_long)
-            swap_rows_and_columns(s);
+                && !too_long) {
+            std::swap(s.row, s.column);
+            std::swap(s.read.row, s.read.column);
+            std::swap(s.written.row, s.written.column);
+            std::swap(s.weights.row, s.weights.column);
+        }
     } else if (s.depth.is_flat() && s.row.is_flat() && s.row.read == 1
             && s.depth.read == 1) {
         forms.push_back(along_images(s));

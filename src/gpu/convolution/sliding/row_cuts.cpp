@@ -203,8 +203,7 @@ std::vector<choice> row_by_row_choices(const data_estimator &e) {
                         e.gpu.shared_bytes / (cut.lanes * of_lane + 1024)),
                 1, e.gpu.threads / cut.threads));
         if (data_geometry::of({p, cut}).fits)
-            made.push_back(
-                    {static_cast<double>(met + columns) / columns, {p, cut}});
+            made.push_back({1.0 * (met + columns) / columns, {p, cut}});
     }
     return made;
 }

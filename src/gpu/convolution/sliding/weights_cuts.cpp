@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <optional>
+#include <set>
 
 #include "gpu/convolution/sliding/cuts.hpp"
 
@@ -21,8 +21,14 @@ struct estimator : tile_estimator {
     /// A window of one row whose last rows of dst move up a sum each.
     bool is_long() const { return kept() > 8 && taps == p.row.taps; }
     void add_tiles();
-    void add_tile(
-            int vector, int multiples, const block_shape &block, int columns);
+    void add_tile(int vector, int m, const block_shape &block, int columns);
+    /// Channels of dst of a thread to try.
+    std::vector<int> multiples_tried() const {
+        std::vector<int> tried {p.multiplier};
+        for (int m = p.multiplier - 1; m >= 1 && is_grouped(p); --m)
+            if (p.multiplier % m == 0) tried.push_back(m);
+        return tried;
+    }
     /// Vectors of channels of all threads that share no sum.
     int lanes_of(const work_cut &cut) const {
         return p.channels / cut.vector * multiple_blocks(p, cut);
@@ -30,9 +36,8 @@ struct estimator : tile_estimator {
 };
 
 void estimator::add_tile(
-        int vector, int multiples, const block_shape &block, int columns) {
+        int vector, int m, const block_shape &block, int columns) {
     const bool nxc = p.channels_last, grouped = is_grouped(p);
-    const int m = multiples;
     // Threads that read the same of src, and of dst.
     const double of_src = 1.0 * p.multiplier / m,
                  sharing = grouped ? sharers(vector) : 1;
@@ -67,8 +72,7 @@ void estimator::add_tile(
             is_long() ? 500 / (products * wide) : 400 / of.instructions);
     // Copies of 16 bytes pass the first cache by.
     of.may_copy &= of_src * sharing <= 1;
-    const int ahead = of.best();
-    for (const int rows : {1, ahead}) {
+    for (const int rows : std::set {1, of.best()}) {
         const double all = of.held(rows);
         if (all > most_registers) continue;
         const double moves = is_long() ? (kept() - 1) * of_dst * wide
@@ -87,19 +91,20 @@ void estimator::add_tile(
             unroll = whole;
         unroll = of.copied(rows) ? kept() <= 4 ? kept() : of.group
                                  : ceil_div(unroll, rows) * rows;
-        if (!grouped)
-            tiles.push_back({of.cost(rows, moves + groups),
-                    {p, of.cut(vector, columns, rows, unroll)}});
+        if (!grouped || of.copied(rows)) {
+            work_cut cut = of.cut(vector, columns, rows, unroll);
+            if (grouped) cut.multiples = m;
+            tiles.push_back({of.cost(rows, moves + groups), {p, cut}});
+            continue;
+        }
         // Rows that move take instructions, bodies without moves registers.
         for (const int steps : {rows, whole}) {
             constexpr double read_in_time = 2500; // of machine code
-            if (!grouped || of.copied(rows)
-                    || (steps > rows
-                            && (kept() == 1
-                                    || steps * of.instructions > read_in_time)))
+            if (steps > rows
+                    && (kept() == 1 || steps * of.instructions > read_in_time))
                 continue;
             work_cut cut = of.cut(vector, columns, rows, steps);
-            cut.multiples = multiples;
+            cut.multiples = m;
             if (steps == whole)
                 cut.blocks = std::max(1,
                         std::min(cut.blocks,
@@ -109,24 +114,15 @@ void estimator::add_tile(
                     = steps % kept() == 0 ? 0 : (kept() - 1) * of_dst * wide;
             tiles.push_back({of.cost(rows, moving), {p, cut}});
         }
-        if (grouped && of.copied(rows)) {
-            work_cut cut = of.cut(vector, columns, rows, unroll);
-            cut.multiples = multiples;
-            tiles.push_back({of.cost(rows, moves + groups), {p, cut}});
-        }
-        if (ahead == 1) break;
     }
 }
 
 void estimator::add_tiles() {
     for (const int vector : channel_vectors(p.read)) {
         const int most_threads = is_long() ? 160 : 288;
-        for (int multiples = p.multiplier; multiples >= 1; --multiples) {
-            if (p.multiplier % multiples
-                    || (multiples < p.multiplier && !is_grouped(p)))
-                continue;
+        for (const int multiples : multiples_tried()) {
             const int shares = p.multiplier / multiples;
-            const block_shape block = shares == 1 || !is_grouped(p)
+            const block_shape block = shares == 1
                     ? block_of(vector, most_threads)
                     : block_of_lanes(p.channels / vector * shares,
                             std::min(vector, multiples) * bytes, most_threads,
@@ -147,8 +143,7 @@ void share_block(const estimator &e, work_cut &cut, double slots) {
     double best_score = -1;
     for (int channels = 1; channels <= cut.threads / cut.run; ++channels) {
         const int wide = cut.run * channels;
-        const double used = static_cast<double>(wide * (cut.threads / wide))
-                / cut.threads;
+        const double used = 1.0 * wide * (cut.threads / wide) / cut.threads;
         const double whole
                 = 1.0 * lanes / (ceil_div(lanes, channels) * channels);
         const double score = used * whole + 0.15 * std::min(1.0, wide / 32.0)
@@ -234,10 +229,7 @@ std::vector<choice> tiles_of_rows(const estimator &e) {
         const int row_taps = p.column.taps > 1
                 ? 1
                 : ceil_div(p.row.taps, ceil_div(p.row.taps, most_rows));
-        for (int multiples = p.multiplier; multiples >= 1; --multiples) {
-            if (p.multiplier % multiples
-                    || (multiples < p.multiplier && !is_grouped(p)))
-                continue;
+        for (const int multiples : e.multiples_tried()) {
             const int registers
                     = (columns * multiples * row_taps + met) * e.wide
                     + met * e.bytes / 8 + 40
@@ -254,8 +246,7 @@ std::vector<choice> tiles_of_rows(const estimator &e) {
             cut.threads = block.threads;
             cut.blocks = std::clamp(e.blocks_of(cut.threads, registers), 1, 8);
             const int of_dst = columns * (is_grouped(p) ? multiples : 1);
-            tiles.push_back(
-                    {static_cast<double>(met + of_dst) / of_dst, {p, cut}});
+            tiles.push_back({1.0 * (met + of_dst) / of_dst, {p, cut}});
         }
     }
     return tiles;
@@ -264,7 +255,6 @@ std::vector<choice> tiles_of_rows(const estimator &e) {
 /// Long windows of one row of NCX, by rows in shared memory.
 std::optional<choice> staged_rows_choice(const tile_estimator &e) {
     const problem_specification &p = e.p;
-    const gpu_facts &gpu = e.gpu;
     constexpr int shortest = 9;
     if (p.channels_last || e.bytes < 4 || p.group * p.multiplier > 1
             || p.column.taps < shortest || p.column.taps > most_taps
@@ -287,13 +277,13 @@ std::optional<choice> staged_rows_choice(const tile_estimator &e) {
     if (registers > most_registers) return {};
     cut.parts = cut.rounds = 1;
     const weights_geometry g = weights_geometry::of({p, cut});
-    if (!g.fits || g.shared_bytes > gpu.block_shared_bytes - sums_bytes)
+    if (!g.fits || g.shared_bytes > e.gpu.block_shared_bytes - sums_bytes)
         return {};
     cut.blocks = std::clamp(
             std::min(e.blocks_of(cut.threads, registers),
-                    gpu.shared_bytes / (g.shared_bytes + sums_bytes)),
-            1, gpu.threads / cut.threads);
-    const double held = 1.0 * gpu.multiprocessors * cut.blocks;
+                    e.gpu.shared_bytes / (g.shared_bytes + sums_bytes)),
+            1, e.gpu.threads / cut.threads);
+    const double held = 1.0 * e.gpu.multiprocessors * cut.blocks;
     const int most_rounds = std::max(1, longest_chain / cut.columns);
     double least_cost = HUGE_VAL;
     work_cut best = cut;
