@@ -32,8 +32,8 @@ double meetings_of(const convolution_problem &problem, bool even) {
         const int64_t common = window == 1
                 ? stride
                 : std::gcd(stride, problem.dilations[axis]);
-        meetings *= even ? 1.0 * (round_up(src, stride) / common)
-                        * ceil_div(window, stride / common)
+        meetings *= even ? static_cast<double>(round_up(src, stride) / common
+                            * ceil_div(window, stride / common))
                          : 1.0 * src * window / stride;
     }
     return meetings;

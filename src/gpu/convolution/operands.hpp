@@ -34,8 +34,7 @@ struct convolution_operand {
     /// filled with zeros first, of the caller's output what `fill` would write.
     bool zero_first = false;
     strided_copy fill;
-    bool any_address
-            = false; ///< the kernel takes it at no multiple of 16 bytes too
+    bool any_address = false; ///< the kernel needs no multiple of 16 bytes
 };
 
 /// Any six axes of a caller's tensor.

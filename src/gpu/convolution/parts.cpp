@@ -14,6 +14,7 @@ namespace gradnn::gpu {
 
 namespace {
 
+using detail::convolution_part;
 using detail::text;
 
 /// Plans of the parts of a convolution, on one workspace.

@@ -1,8 +1,5 @@
 #include "gpu/convolution/sliding/cuts.hpp"
 
-#include <algorithm>
-#include <cmath>
-
 namespace gradnn::gpu::sliding {
 
 block_shape tile_estimator::block_of_lanes(

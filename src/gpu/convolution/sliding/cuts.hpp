@@ -105,16 +105,20 @@ struct tile_estimator {
     /// Of so many columns of a vector's channels, or of as many planes. Threads side by side
     /// whose channels are of one group read the same ones.
     row_read reads(int columns, int channels, double sharers = 1) const;
+    /// Of so many lanes' weights in shared memory: bytes, and wavefronts of a warp's load.
+    int weights_bytes(int vector, int lanes) const {
+        return shared_weights_of(p, vector, lanes) * 4 * wide;
+    }
+    double weights_wavefronts(int vector, int lanes) const {
+        return std::max(1.0,
+                std::min(lanes, 32) * weights_at_once(p, vector) * wide / 32.0);
+    }
     /// Vectors of channels side by side whose weights a warp loads by one wavefront, and which
     /// leave room for some blocks.
     int lanes_of_weights(int vector) const {
-        const int of_lane
-                = shared_weights_of(p, vector, 1) * sum_bytes_of(p.type);
         return std::max(1,
-                std::min(128
-                                / (weights_at_once(p, vector)
-                                        * sum_bytes_of(p.type)),
-                        gpu.shared_bytes / 4 / of_lane));
+                std::min(32 / (weights_at_once(p, vector) * wide),
+                        gpu.shared_bytes / 4 / weights_bytes(vector, 1)));
     }
     /// Threads that read the same channels.
     double sharers(int vector) const { return 1.0 * p.group / vector; }
@@ -199,8 +203,7 @@ inline double beside_memory(
 struct walk_estimate {
     const tile_estimator &e;
     block_shape block;
-    double block_bytes,
-            share; ///< of shared memory: others of a block, to be had
+    double block_bytes, share; ///< of shared memory: others, to be had
     bool is_long; ///< sums that move follow their products
 
     double registers = 0, raw = 0; ///< without rows; those of a row

@@ -1,11 +1,7 @@
-#include <algorithm>
 #include <iterator>
 #include <memory>
 #include <mutex>
 #include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include <gradnn/status.hpp>
 

@@ -1,7 +1,5 @@
-#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <string>
 
 #include "base/text.hpp"
 #include "gpu/convolution/facts.hpp"

@@ -1,6 +1,4 @@
 // Cuts of data for windows whose rows of taps, or whose taps, pass by (data_rows.cuh).
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 #include "gpu/convolution/sliding/cuts.hpp"
@@ -90,7 +88,6 @@ void add_passing_rows(data_estimator &e) {
             if (p.column.up > 1 && columns % p.column.up && columns < e.width)
                 continue;
             const row_read read = e.reads(columns, m, e.sharers(vector));
-            const int at_once = weights_at_once(p, vector);
             work_cut cut {};
             cut.vector = vector;
             cut.columns = columns;
@@ -128,23 +125,17 @@ void add_passing_rows(data_estimator &e) {
             const double wavefronts = times
                             * (loads * read.wavefronts
                                     + of_weights
-                                            * std::max(1.0,
-                                                    std::min(cut.lanes, 32)
-                                                            * at_once * e.wide
-                                                            / 32.0))
+                                            * e.weights_wavefronts(
+                                                    vector, cut.lanes))
                     + results * e.bytes * 32 / 64.0
                     + (p.channels_last ? 0 : results / stored * 24);
-            if (shared_weights_of(p, vector, cut.lanes) * sum_bytes_of(p.type)
-                    > e.gpu.block_shared_bytes)
-                continue;
-            const double shared = 1024.0
-                    + shared_weights_of(p, vector, cut.lanes)
-                            * sum_bytes_of(p.type);
-            cut.blocks = std::clamp(
-                    std::min(e.blocks_of(
-                                     cut.threads, static_cast<int>(registers)),
-                            static_cast<int>(e.gpu.shared_bytes / shared)),
-                    1, e.gpu.threads / cut.threads);
+            const int shared = e.weights_bytes(vector, cut.lanes);
+            if (shared > e.gpu.block_shared_bytes) continue;
+            cut.blocks
+                    = std::clamp(std::min(e.blocks_of(cut.threads,
+                                                  static_cast<int>(registers)),
+                                         e.gpu.shared_bytes / (shared + 1024)),
+                            1, e.gpu.threads / cut.threads);
             const double warps = cut.blocks * cut.threads / 32.0;
             // Loads are waited for at once.
             const double waiting = 1.15 + std::max(0.0, 16 - warps) * 0.05;

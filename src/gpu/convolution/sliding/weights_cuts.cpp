@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <cmath>
 #include <optional>
 #include <set>
 
@@ -143,7 +141,8 @@ void share_block(const estimator &e, work_cut &cut, double slots) {
     double best_score = -1;
     for (int channels = 1; channels <= cut.threads / cut.run; ++channels) {
         const int wide = cut.run * channels;
-        const double used = 1.0 * wide * (cut.threads / wide) / cut.threads;
+        const double used
+                = 1.0 * (cut.threads - cut.threads % wide) / cut.threads;
         const double whole
                 = 1.0 * lanes / (ceil_div(lanes, channels) * channels);
         const double score = used * whole + 0.15 * std::min(1.0, wide / 32.0)

@@ -1,7 +1,6 @@
 #include "gpu/interpolation/resample/cuts.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <utility>

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstdint>
 #include <numeric>
@@ -75,7 +74,7 @@ struct thread {
             : 0;
     /// Rows of the middle axis for one, and of the walk those that are read and written.
     const double rows = p.middle.is_there()
-            ? static_cast<double>(p.middle.most_taps + p.middle.least_taps) / 2
+            ? (p.middle.most_taps + p.middle.least_taps) / 2.0
             : 1;
     const double steps = p.walk.is_there() ? steps_of(p, c.strip) : 1;
     const int strip = p.walk.is_there() ? c.strip : 1;
