@@ -5,7 +5,10 @@
 #include <cstdint>
 
 #include "gpu/device/rounding.hpp"
-#include "kernel/problem.hpp"
+
+namespace gradnn::detail {
+struct convolution_problem;
+}
 
 namespace gradnn::gpu::direct {
 

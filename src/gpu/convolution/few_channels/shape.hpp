@@ -8,7 +8,10 @@
 #include <cuda_runtime.h>
 
 #include "gpu/device/rounding.hpp"
-#include "kernel/problem.hpp"
+
+namespace gradnn::detail {
+struct convolution_problem;
+}
 
 namespace gradnn::gpu::few_channels {
 

@@ -9,7 +9,10 @@
 #include <cuda_runtime_api.h>
 
 #include "gpu/device/rounding.hpp"
-#include "kernel/problem.hpp"
+
+namespace gradnn::detail {
+struct convolution_problem;
+}
 
 namespace gradnn::gpu::pointwise {
 

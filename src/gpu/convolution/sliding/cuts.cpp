@@ -78,15 +78,13 @@ std::vector<int> tile_estimator::row_columns() const {
 std::vector<int> tile_estimator::channel_vectors(const pitches &of) const {
     if (!p.channels_last && !is_grouped(p)) return {1};
     std::vector<int> vectors;
-    if (is_grouped(p)) {
-        // Those of one group, in any number of parts that are loaded or stored at once.
-        for (int vector = 8; vector >= 1; --vector)
-            if (p.group % vector == 0) vectors.push_back(vector);
-        return vectors;
-    }
-    for (const int vector : {8, 4, 2, 1})
-        if (p.channels % vector == 0
-                && vector_of_channels(bytes, p.alignment, vector, of) == vector)
+    // Those of one group, in any number of parts that are loaded or stored at once.
+    for (int vector = 8; vector >= 1; --vector)
+        if (is_grouped(p) ? p.group % vector == 0
+                          : p.channels % vector == 0
+                                && vector_of_channels(
+                                           bytes, p.alignment, vector, of)
+                                        == vector)
             vectors.push_back(vector);
     return vectors;
 }

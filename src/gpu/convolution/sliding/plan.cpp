@@ -114,25 +114,6 @@ std::vector<choice> ranked(const std::vector<problem_specification> &forms,
     return choices;
 }
 
-/// Of kernels for tensors at multiples of 16 bytes, compiled, and for others.
-std::unique_ptr<detail::plan> plan_of(const std::shared_ptr<variant> &aligned,
-        const std::shared_ptr<variant> &others,
-        const compile_options &options) {
-    return std::make_unique<launched_plan>(
-            [aligned, others, options](std::span<void *const> args,
-                    std::byte *workspace, const launch_stream &stream) {
-                // Weights are loaded one by one.
-                bool are_aligned = true;
-                for (size_t i = 0; i < args.size(); ++i)
-                    are_aligned = are_aligned
-                            && (i == 1 || is_aligned(args[i], vectors));
-                (are_aligned ? *aligned : others->compiled_later(options))
-                        .launch(stream, args, workspace);
-            },
-            std::max(aligned->workspace_bytes(), others->workspace_bytes()),
-            aligned->kernels[aligned->taken].kernel->backend);
-}
-
 } // namespace
 
 plan_or_refusal make(
@@ -186,8 +167,23 @@ plan_or_refusal make_fused(const detail::fused_convolution &whole,
                         && weights_geometry::of(alike.specification).fits)
                     tried = {&alike, 1};
                 if (tried.empty()) return detail::refuse(taken, problem);
-                return plan_of(first, std::make_shared<variant>(problem, tried),
-                        options);
+                const auto other = std::make_shared<variant>(problem, tried);
+                return std::make_unique<launched_plan>(
+                        [first, other, options](std::span<void *const> args,
+                                std::byte *workspace,
+                                const launch_stream &stream) {
+                            // Weights are loaded one by one.
+                            bool are_aligned = true;
+                            for (size_t i = 0; i < args.size(); ++i)
+                                are_aligned &= i == 1
+                                        || is_aligned(args[i], vectors);
+                            (are_aligned ? *first
+                                         : other->compiled_later(options))
+                                    .launch(stream, args, workspace);
+                        },
+                        std::max(first->workspace_bytes(),
+                                other->workspace_bytes()),
+                        first->kernels[first->taken].kernel->backend);
             },
             detail::argument_bytes(whole), options);
     if (!fastest.plan) return fastest;

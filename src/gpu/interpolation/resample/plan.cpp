@@ -3,9 +3,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "base/log.hpp"
 #include "base/text.hpp"
