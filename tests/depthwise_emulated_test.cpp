@@ -4,7 +4,6 @@
 // Of the host, ahead of what stands for gridDim.
 #include "gpu/convolution/depthwise/shape.hpp"
 #include "gpu/convolution/operands.hpp"
-#include "gpu/convolution/weights_sum.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"
 

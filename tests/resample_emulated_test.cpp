@@ -191,6 +191,10 @@ protected:
                         .facts);
         if (choices.empty()) return;
         const auto &[cost, form, cut_by] = choices.front();
+        // Those drawn may sum along the walk first where a plan would not: other bits.
+        if (forms[form].specification.walk_first
+                != jobs.back().mapped.specification.walk_first)
+            return;
         jobs.push_back({problems.size(), aligned, forms[form],
                 text_of({forms[form].specification, cut_by})});
     }

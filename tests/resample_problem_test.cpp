@@ -9,8 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "base/text.hpp"
-#include "gpu/interpolation/resample/geometry.hpp"
-#include "gpu/interpolation/resample/problem_specification.hpp"
+#include "gpu/interpolation/resample/cuts.hpp"
 
 namespace gradnn::test {
 namespace {

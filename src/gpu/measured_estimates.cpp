@@ -23,7 +23,7 @@ namespace {
 /// the tap's position lies inside dst or not: tiles and plain products compute a product
 /// for each. `even`: all phases of the strides count as many as the largest one.
 double meetings_of(const convolution_problem &problem, bool even) {
-    double meetings = static_cast<double>(problem.src.dims[0]);
+    double meetings = 1.0 * problem.src.dims[0];
     for (size_t axis = 0; axis < 3; ++axis) {
         const int64_t src = problem.src.dims[2 + axis];
         const int64_t window = problem.weights.dims[3 + axis];
@@ -34,8 +34,7 @@ double meetings_of(const convolution_problem &problem, bool even) {
                 : std::gcd(stride, problem.dilations[axis]);
         meetings *= even ? static_cast<double>(round_up(src, stride) / common
                             * ceil_div(window, stride / common))
-                         : static_cast<double>(src * window)
-                        / static_cast<double>(stride);
+                         : 1.0 * src * window / stride;
     }
     return meetings;
 }
@@ -53,9 +52,7 @@ double cycles_without_col2im(const convolution_problem &problem,
     // What gpu_sliding takes.
     const bool few = options.specialise && inputs * outputs <= 1024
             && terms_of_data(problem) <= 4096;
-    double cycles = few
-            ? meetings * static_cast<double>(inputs * outputs) / plain
-            : HUGE_VAL;
+    double cycles = few ? meetings * (inputs * outputs) / plain : HUGE_VAL;
     const auto *const tiles
             = implicit_gemm::products_of(problem.src.type, options.fpmath);
     std::string refusal;
@@ -75,7 +72,7 @@ double cycles_without_col2im(const convolution_problem &problem,
     const double written = cut.mapping.operands[0].staged ? 3.5 : 1.0;
     const double read = cut.mapping.operands[2].staged ? 3.5 : 1.0;
     return col2im::first_launches + cycles
-            + static_cast<double>(bytes)
+            + 1.0 * bytes
             * (written * elements_of(problem.src)
                     + read * elements_of(problem.dst))
             / col2im::memory_rate;
@@ -118,8 +115,7 @@ double cycles_of_tiles(
                                    * rounded_up(round_up(weights[2], 16 / bytes)
                                                    * window,
                                            64)
-                       : static_cast<double>(window)
-                                   * rounded_up(weights[to_src ? 2 : 1], 32)
+                       : 1.0 * window * rounded_up(weights[to_src ? 2 : 1], 32)
                                    * rounded_up(weights[to_src ? 1 : 2],
                                            bytes == 2 ? 64 : 16))
             / tile;
@@ -143,13 +139,12 @@ struct cycles_of_a_point {
     static constexpr double bytes_of_a_cycle = 15;
     const convolution_problem &problem;
     const std::array<int64_t, 6> &weights = problem.weights.dims;
-    double points = elements_of(problem.dst)
-            / static_cast<double>(weights[0] * weights[1]);
-    double products = static_cast<double>(
-            weights[1] * weights[2] * weights[3] * weights[4] * weights[5]);
-    double moved = static_cast<double>(detail::size_of(problem.src.type))
+    double points = elements_of(problem.dst) / (weights[0] * weights[1]);
+    double products = 1.0 * weights[1] * weights[2] * weights[3] * weights[4]
+            * weights[5];
+    double moved = 1.0 * detail::size_of(problem.src.type)
             * (elements_of(problem.src) + elements_of(problem.dst))
-            / (points * static_cast<double>(weights[0]) * bytes_of_a_cycle);
+            / (points * weights[0] * bytes_of_a_cycle);
 
     /// Products, and what is moved, hide most of one another.
     double with_moved(double cycles) const {
@@ -166,14 +161,13 @@ struct cycles_of_a_point {
         constexpr double tile = 64, products_of_tiles = 900,
                          products_of_eights = 85, copies = 4;
         const bool last = are_channels_last(problem);
-        const double used
-                = std::min(1.0, static_cast<double>(weights[1]) / tile)
-                * std::min(1.0, static_cast<double>(weights[2]) / tile);
+        const double used = std::min(1.0, weights[1] / tile)
+                * std::min(1.0, weights[2] / tile);
         const bool eights = last && is_of_weights(problem) && weights[1] == 8
                 && weights[2] == 8;
         const double rate
                 = (eights ? products_of_eights : products_of_tiles * used) * 2
-                / static_cast<double>(detail::size_of(problem.src.type));
+                / detail::size_of(problem.src.type);
         return with_moved(products / rate) + (last ? 0 : copies * moved);
     }
     /// One group after the other, each with launches and copies.

@@ -33,16 +33,6 @@ bool saves_copy_of_cudnn(const convolution_problem &given,
             && after.front().staged_bytes < before.front().staged_bytes;
 }
 
-bool saves_copy_of_implicit_gemm(const convolution_problem &given,
-        const convolution_problem &other, size_t output) {
-    const auto types = implicit_gemm::all_of(given.src.type);
-    std::string refusal;
-    const auto before = implicit_gemm::dense_mapping_of(given, types, refusal);
-    const auto after = implicit_gemm::dense_mapping_of(other, types, refusal);
-    return before && after && before->operands[output].staged
-            && !after->operands[output].staged;
-}
-
 } // namespace
 
 bool writes_channels_last(
@@ -70,7 +60,13 @@ bool writes_channels_last(
     const bool product = weights[3] * weights[4] * weights[5] == 1
             && problem.strides == std::array<int64_t, 3> {1, 1, 1};
     if (type == data_type::f64 && product) return false; // cuDNN's, in NCX
-    return saves_copy_of_implicit_gemm(problem, other, output);
+    const auto types = implicit_gemm::all_of(type);
+    std::string refusal;
+    const auto before
+            = implicit_gemm::dense_mapping_of(problem, types, refusal);
+    const auto after = implicit_gemm::dense_mapping_of(other, types, refusal);
+    return before && after && before->operands[output].staged
+            && !after->operands[output].staged;
 }
 
 } // namespace gradnn::gpu

@@ -34,8 +34,7 @@ struct convolution_operand {
     /// filled with zeros first, of the caller's output what `fill` would write.
     bool zero_first = false;
     strided_copy fill;
-    bool any_address
-            = false; ///< the kernel takes it at no multiple of 16 bytes too
+    bool any_address = false; ///< the kernel needs no multiple of 16 bytes
 };
 
 /// Any six axes of a caller's tensor.
@@ -152,6 +151,21 @@ struct tensor_pointers {
 /// A kernel, or some one after the other, with all of their launches but the tensors.
 using launcher
         = std::function<void(const tensor_pointers &, const launch_stream &)>;
+
+/// What so many partial sums of each weight take, in the type of sums.
+size_t partial_weights_bytes(
+        const detail::convolution_problem &problem, int64_t parts);
+
+/// Those of one part, as the weights of a problem like it.
+detail::weights_view partial_weights_view(
+        const detail::convolution_problem &problem);
+
+/// Adds them up, from the begin of the workspace, in the order that partial_weights has
+/// (weights_sum.cuh). `has_zeros`: they have products of zeros that stand for what lies
+/// outside. src and dst of the problem are those that the kernels are given.
+launcher weights_sum_launcher(const char *name,
+        const detail::convolution_problem &problem, int64_t parts,
+        bool has_zeros);
 
 /// A plan of these on the caller's tensors, with so many bytes of workspace.
 std::unique_ptr<detail::plan> plan_of(

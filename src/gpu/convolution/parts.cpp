@@ -7,7 +7,6 @@
 #include "base/text.hpp"
 #include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/operands.hpp"
-#include "gpu/convolution/weights_sum.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "kernel/problem_text.hpp"
 
@@ -15,6 +14,7 @@ namespace gradnn::gpu {
 
 namespace {
 
+using detail::convolution_part;
 using detail::text;
 
 /// Plans of the parts of a convolution, on one workspace.

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -13,8 +12,6 @@
 #include "kernel/kernel.hpp"
 
 namespace gradnn::gpu {
-
-using detail::convolution_part;
 
 /// Of slices, or of what is in between.
 struct convolution_parts : detail::convolution_slices {

@@ -1,8 +1,7 @@
-#include "gpu/convolution/weights_sum.hpp"
-
 #include <limits>
 #include <numeric>
 
+#include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/weights_sum.cuh"
 #include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/with_type.hpp"

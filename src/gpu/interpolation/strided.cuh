@@ -32,8 +32,7 @@ struct tap_range {
 /// A problem, and how threads share its elements.
 struct strided_work {
     int64_t count = 1; ///< of elements
-    int order[5]
-            = {}; ///< logical axes (N, C, D, H, W), the smallest stride first
+    int order[5] = {}; ///< of N, C, D, H, W, the smallest stride first
     int64_t dims[5] = {}; ///< of diff_src, in this order
     int64_t diff_src_strides[5] = {}; ///< by logical axis
     int64_t diff_dst_strides[5] = {};

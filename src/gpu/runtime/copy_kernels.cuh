@@ -2,8 +2,6 @@
 // thread has several elements on their way at a time.
 #pragma once
 
-#include <type_traits>
-
 #include "gpu/device/dtype.cuh"
 #include "gpu/device/early_start.cuh"
 #include "gpu/device/positions.cuh"

@@ -1,6 +1,5 @@
 #include "gpu/runtime/copy_shape.hpp"
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <limits>

@@ -32,17 +32,13 @@ allocation_guard::~allocation_guard() {
 
 namespace {
 
-struct found_devices {
-    int count;
-    cudaError_t result;
-};
-
-const found_devices &find_devices() {
-    static const found_devices found = [] {
+/// How many there are, and what CUDA said.
+const auto &find_devices() {
+    static const auto found = [] {
         int count = 0;
         const cudaError_t result = cudaGetDeviceCount(&count);
         ignore(result);
-        return found_devices {result == cudaSuccess ? count : 0, result};
+        return std::pair(result == cudaSuccess ? count : 0, result);
     }();
     return found;
 }
@@ -66,18 +62,18 @@ thread_local const cuda_interop::device_allocator *current_allocator = nullptr;
 /// On which tables are written. Neither the default stream, which would wait for
 /// the caller's streams and break a capture that is under way on one of them, nor
 /// a new one each time: allocators keep memory by stream. Never destroyed.
-cudaStream_t make_stream_of_tables(int device) {
-    const allocation_guard current(device);
-    return new_stream();
-}
 cudaStream_t stream_of_tables(int device) {
-    return made_once<make_stream_of_tables>(static_cast<size_t>(device));
+    constexpr auto make = [](int of) {
+        const allocation_guard current(of);
+        return new_stream();
+    };
+    return made_once<make>(static_cast<size_t>(device));
 }
 
 } // namespace
 
 size_t device_count() noexcept {
-    return static_cast<size_t>(find_devices().count);
+    return static_cast<size_t>(find_devices().first);
 }
 
 std::string no_device_reason() {

@@ -124,8 +124,7 @@ public:
     }
 
 private:
-    std::unique_ptr<void, buffer_owner>
-            data_; ///< null where there are no bytes
+    std::unique_ptr<void, buffer_owner> data_; ///< null: no bytes
 };
 
 /// A copy of `bytes` of host memory on a device, there when this returns.

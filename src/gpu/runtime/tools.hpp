@@ -13,8 +13,7 @@ namespace gradnn::gpu {
 /// What was submitted to a GPU's stream, recorded in a CUDA graph.
 struct recorded_work {
     size_t launches; ///< the graph's nodes: kernels, copies and fills
-    std::function<void()>
-            submit; ///< all of it to the stream again, in one call
+    std::function<void()> submit; ///< all of it again, in one call
 };
 
 /// Loops of arithmetic in registers: what a GPU's units can do at most.

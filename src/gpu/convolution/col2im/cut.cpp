@@ -2,8 +2,6 @@
 // of a position lie. Plain host arithmetic.
 #include "gpu/convolution/col2im/cut.hpp"
 
-#include <algorithm>
-
 #include "base/text.hpp"
 #include "gpu/convolution/facts.hpp"
 #include "gpu/runtime/device.hpp"
@@ -17,8 +15,6 @@ using detail::convolution_problem;
 using detail::data_type;
 using detail::text;
 using implicit_gemm::dense_problem;
-using implicit_gemm::tile_choice;
-using implicit_gemm::tile_set;
 
 /// Terms of a sum over the window, at most.
 int64_t most_taps(const convolution_problem &problem) {
@@ -67,8 +63,7 @@ constexpr int64_t most_read = int64_t {1} << 30;
 double cycles_of(const convolution_problem &problem, const work_cut &cut,
         int multiprocessors) {
     constexpr double further_launches = 8e3; // of a portion
-    constexpr double products_passes
-            = 1.22; // a write is in the tile's estimate
+    constexpr double products_passes = 1.22; // but the tile's write
     constexpr double copies_of_src = 2.5;
     constexpr double copies_of_dst = 3.1;
     constexpr double instructions = 110.0;
@@ -76,11 +71,9 @@ double cycles_of(const convolution_problem &problem, const work_cut &cut,
     const auto &operands = cut.mapping.operands;
     const double src = elements_of(problem.src);
     const double element = detail::size_of(problem.src.type);
-    double bytes = products_passes
-            * static_cast<double>(cut.mapping.problem.sums_bytes());
+    double bytes = products_passes * cut.mapping.problem.sums_bytes();
     if (operands[0].staged) bytes += copies_of_src * element * src;
-    if (operands[2].staged)
-        bytes += copies_of_dst * static_cast<double>(operands[2].bytes);
+    if (operands[2].staged) bytes += copies_of_dst * operands[2].bytes;
     const auto portions
             = static_cast<double>(cut.mapping.problem.n / cut.images);
     const double launches = first_launches + further_launches * (portions - 1);
@@ -133,7 +126,7 @@ problem_shape shape_of(const convolution_problem &problem, int64_t pitch,
 
 std::optional<work_cut> cut_of(const convolution_problem &problem,
         const detail::compile_options &options, std::string &refusal) {
-    const tile_set *const set
+    const implicit_gemm::tile_set *const set
             = implicit_gemm::products_of(problem.src.type, options.fpmath);
     if (problem.direction != detail::convolution_direction::backward_data)
         refusal = text("takes gradients of src; ", detail::given(problem));
@@ -165,7 +158,7 @@ std::optional<work_cut> cut_of(const convolution_problem &problem,
     made.images
             = ceil_div(all, ceil_div(all, std::clamp<int64_t>(most, 1, all)));
     // No tile where the products and their partial sums do not fit.
-    const auto choose_for = [&](int64_t images) -> tile_choice {
+    const auto choose_for = [&](int64_t images) -> implicit_gemm::tile_choice {
         const dense_problem product = made.product_of(images);
         const size_t products = products_bytes(product);
         if (images == 0 || products > *left) return {};

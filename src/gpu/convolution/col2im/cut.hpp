@@ -106,8 +106,7 @@ struct product_taps {
 /// Threads have one to four channels of a position each: as many as divide all.
 struct problem_shape {
     int channels = 1;
-    int32_t next
-            [3] {}; ///< from a tap to the next one along D, H, W, in elements
+    int32_t next[3] {}; ///< from tap to tap along D, H, W, in elements
     int table[3] {}; ///< where the axis' positions begin among all product_taps
     int64_t image = 0; ///< products of an image
     int64_t threads_of_image = 0;

@@ -131,18 +131,12 @@ struct channel_counts {
 };
 
 /// Of a convolution of one group in 16 bits and NXC: both filled up with zeros to
-/// multiples of 8, or both the caller's. `src_staged`, `dst_staged`: the tensor is copied
-/// anyway.
-///
-/// 16-bit kernels read 8 channels at a time; of others cuDNN makes filled copies of its
-/// own, or reads them one by one. Not where more than a third would be zeros, unless both
-/// tensors are filled and that adds an eighth at most: cuDNN, left to it, copies the long
-/// one too.
-///
-/// What could be read in place is copied to be filled for gradients of weights and for
-/// those of src with strides: H100, a39b004 with these copies, 26 convolutions in NXC,
-/// 0.57 to 0.95 and 0.68 to 1.08 of the time; other data 0.89 to 1.14, through windows
-/// of 1x1 up to 2.7 times.
+/// multiples of 8, which kernels read at a time, or both the caller's. Not where more than
+/// a third would be zeros, unless both tensors are filled and that adds an eighth at most:
+/// cuDNN, left to it, copies the long one too. `src_staged`, `dst_staged`: the tensor is
+/// copied anyway. What is not is copied for gradients of weights and for those of src with
+/// strides: 0.57 to 0.95 and 0.68 to 1.08 of the time, of other data 0.89 to 2.7 (26
+/// convolutions, H100, a39b004).
 channel_counts filled_channels(
         const convolution_problem &p, bool src_staged, bool dst_staged) {
     const channel_counts callers {p.src.dims[1], p.dst.dims[1]};
@@ -290,13 +284,6 @@ bool better_as_nxc(const convolution_problem &p) {
     return !is_matrix_product(p) || positions_of(p.dst) % 8 != 0;
 }
 
-bool same_arrangement(
-        const problem_arrangement &a, const problem_arrangement &b) {
-    const auto seen = &seen_operand::seen;
-    return std::ranges::equal(a.operands, b.operands, {}, seen, seen)
-            && a.pads == b.pads;
-}
-
 } // namespace
 
 int64_t described_tensor::extent() const {
@@ -342,7 +329,10 @@ std::vector<problem_arrangement> arrangements_of(
                                 && narrow)
                         || (narrow_operands && better_as_nxc(problem))))
             std::swap(first, second);
-        if (first && second && same_arrangement(*first, *second))
+        const auto seen = &seen_operand::seen;
+        if (first && second && first->pads == second->pads
+                && std::ranges::equal(
+                        first->operands, second->operands, {}, seen, seen))
             second.reset();
         for (auto *made : {&first, &second})
             if (*made) found.push_back(std::move(**made));

@@ -2,10 +2,6 @@
 // Everything is chosen at compile; execute submits the copies and one call of cuDNN.
 #include <algorithm>
 #include <cstdint>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
 
 #include "base/text.hpp"
 #include "gpu/convolution/cudnn/plan.hpp"

@@ -25,8 +25,8 @@ using detail::text;
 namespace {
 
 /// All that decides which kernel is best, for the plan cache.
-std::string key_of(const problem_arrangement &a, const compile_options &options,
-        size_t workspace_limit) {
+std::string key_of(
+        const problem_arrangement &a, const compile_options &options) {
     std::string key
             = text(properties_of(static_cast<int>(options.device)).info.name,
                     "; cuDNN ", library().version, "; direction ",
@@ -46,7 +46,7 @@ std::string key_of(const problem_arrangement &a, const compile_options &options,
     return key
             + text("; deterministic ", options.deterministic, "; fpmath ",
                     static_cast<int>(options.fpmath), a.widened ? " exact" : "",
-                    "; workspace ", workspace_limit);
+                    "; workspace ", convolution_workspace_limit(options));
 }
 
 /// How many of the heuristics' kernels a measurement tries.
@@ -179,7 +179,6 @@ built_plan fastest(plan_finder &planner, int device,
 built_plan find_plan(const problem_arrangement &arrangement,
         const compile_options &options, std::string &reason) {
     const auto device = static_cast<int>(options.device);
-    const size_t limit = convolution_workspace_limit(options);
     const auto left = convolution_workspace_left(
             options, arrangement.staged_bytes, reason);
     if (!left) return {};
@@ -190,7 +189,7 @@ built_plan find_plan(const problem_arrangement &arrangement,
             reason = "cuDNN has no kernel for these types, layouts and pads";
             return {};
         }
-        const std::string key = key_of(arrangement, options, limit);
+        const std::string key = key_of(arrangement, options);
         const std::string &file = options.plan_cache;
         if (const auto known = detail::find_in_plan_cache(key, file))
             for (size_t index = 0; index < planner.count(); ++index)

@@ -212,8 +212,7 @@ bool cut_planes(work_cut &cut, const problem_shape &shape, bool of_weights,
         const int tiles = tiles_of(down.written);
         const auto busy = [&](int planes) {
             const int shares = shares_of(planes);
-            return static_cast<double>(tiles)
-                    / (shares * ceil_div(tiles, shares));
+            return 1.0 * tiles / (shares * ceil_div(tiles, shares));
         };
         int planes = 1;
         for (cut.planes = 2; cut.planes <= most_planes && fits(wanted_bytes)

@@ -3,7 +3,6 @@
 #include "gpu/convolution/depthwise/planes_data.cuh"
 #include "gpu/convolution/depthwise/planes_weights.cuh"
 #include "gpu/convolution/operands.hpp"
-#include "gpu/convolution/weights_sum.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/with_type.hpp"

@@ -8,7 +8,7 @@
 
 #include "gpu/convolution/direct/kernels.cuh"
 #include "gpu/convolution/facts.hpp"
-#include "gpu/convolution/weights_sum.hpp"
+#include "gpu/convolution/operands.hpp"
 #include "gpu/device/dtype.cuh"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"
@@ -25,22 +25,20 @@ bool is_small(const convolution_problem &problem) {
     const auto last_of = [](const auto &tensor) {
         double last = 0;
         for (size_t axis = 0; axis < tensor.dims.size(); ++axis)
-            last += static_cast<double>(tensor.dims[axis] - 1)
-                    * static_cast<double>(tensor.strides[axis]);
+            last += 1.0 * (tensor.dims[axis] - 1) * tensor.strides[axis];
         return std::max(last, elements_of(tensor));
     };
     double reach = std::max({last_of(src), last_of(weights), last_of(dst)});
     for (size_t axis = 0; axis < 3; ++axis) {
-        const auto stride = static_cast<double>(strides[axis]);
-        const auto dilation = static_cast<double>(dilations[axis]);
-        const auto step = static_cast<double>(std::max({src.strides[axis + 2],
-                dst.strides[axis + 2], weights.strides[axis + 3]}));
+        const double stride = strides[axis];
+        const double dilation = dilations[axis];
+        const double step = std::max({src.strides[axis + 2],
+                dst.strides[axis + 2], weights.strides[axis + 3]});
         // Of one tap or position to the next, also where there is none.
         reach = std::max(reach, std::max(stride, dilation) * step);
         reach = std::max(reach,
-                stride * static_cast<double>(dst.dims[axis + 2])
-                        + dilation * static_cast<double>(weights.dims[axis + 3])
-                        + std::abs(static_cast<double>(pads[axis])));
+                stride * dst.dims[axis + 2] + dilation * weights.dims[axis + 3]
+                        + std::abs(1.0 * pads[axis]));
     }
     return reach < most;
 }

@@ -8,7 +8,6 @@
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/pointwise/data.cuh"
 #include "gpu/convolution/pointwise/weights.cuh"
-#include "gpu/convolution/weights_sum.hpp"
 #include "gpu/device/constants.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"
@@ -19,13 +18,11 @@ namespace gradnn::gpu::pointwise {
 
 namespace {
 
-using detail::data_type;
-
 /// Data: read, weights, written. Weights: first, second, partial sums.
 using any_kernel = void(const void *, const void *, void *, problem_shape);
 
 any_kernel *kernel_of(
-        data_type type, const problem_shape &shape, bool of_weights) {
+        detail::data_type type, const problem_shape &shape, bool of_weights) {
     return with_half_precision_type(type, [&]<typename Type>() {
         return with_chosen(
                 [&]<int planes, int products>() {

@@ -10,14 +10,9 @@
 
 namespace gradnn::gpu::pointwise {
 
-using detail::convolution_problem;
-using detail::data_type;
-using detail::size_of;
-using detail::tensor_view;
-
 namespace {
 
-operand operand_of(const tensor_view &tensor, bool planes) {
+operand operand_of(const detail::tensor_view &tensor, bool planes) {
     operand of;
     of.channels = static_cast<int>(tensor.dims[1]);
     if (!planes) return of;
@@ -84,7 +79,7 @@ std::optional<problem_shape> describe(
     };
     const auto &[direction, src, weights, dst, strides, dilations, pads]
             = problem;
-    if (size_of(src.type) != 2 || weights.type != src.type)
+    if (detail::size_of(src.type) != 2 || weights.type != src.type)
         return refuse("bf16 and f16, with weights of the same type");
     if (!is_matrix_product(problem))
         return refuse(

@@ -1,15 +1,6 @@
 #include "gpu/convolution/sliding/cuts.hpp"
 
-#include <algorithm>
-#include <cmath>
-
 namespace gradnn::gpu::sliding {
-
-block_shape tile_estimator::block_of(
-        int vector, int most_threads, int most_lanes) const {
-    return block_of_lanes(
-            p.channels / vector, vector * bytes, most_threads, most_lanes);
-}
 
 block_shape tile_estimator::block_of_lanes(
         int vectors, int vector_bytes, int most_threads, int most_lanes) const {
@@ -27,8 +18,8 @@ block_shape tile_estimator::block_of_lanes(
             if (threads < 96 && items < 64) continue;
             // Threads at work, less what partial sectors, short runs and few or many
             // items cost.
-            double score = static_cast<double>(lanes) * items / threads
-                    * vectors / (static_cast<double>(blocks) * lanes);
+            double score = 1.0 * lanes * items / threads * vectors
+                    / (1.0 * blocks * lanes);
             if (!all && !sectors) score -= 32.0 / (lanes * vector_bytes);
             if (!all && lanes * vector_bytes < 128)
                 score -= lanes * vector_bytes >= 64 ? 0.03 : 0.15;
@@ -62,11 +53,10 @@ int strip_of(int rows, double blocks, double held, double beside) {
     return best;
 }
 
-/// What so many blocks take, of what they would if they filled the multiprocessors.
 double filling(const gpu_facts &gpu, const work_cut &cut, int grid) {
     constexpr double busy = 12; // warps
     const double of_block = cut.threads / 32.0,
-                 each = static_cast<double>(grid) / gpu.multiprocessors,
+                 each = 1.0 * grid / gpu.multiprocessors,
                  waves = each / cut.blocks;
     const double taken = waves <= 1
             ? std::max(busy, std::ceil(each) * of_block)
@@ -88,15 +78,13 @@ std::vector<int> tile_estimator::row_columns() const {
 std::vector<int> tile_estimator::channel_vectors(const pitches &of) const {
     if (!p.channels_last && !is_grouped(p)) return {1};
     std::vector<int> vectors;
-    if (is_grouped(p)) {
-        // Those of one group, in any number of parts that are loaded or stored at once.
-        for (int vector = 8; vector >= 1; --vector)
-            if (p.group % vector == 0) vectors.push_back(vector);
-        return vectors;
-    }
-    for (const int vector : {8, 4, 2, 1})
-        if (p.channels % vector == 0
-                && vector_of_channels(bytes, p.alignment, vector, of) == vector)
+    // Those of one group, in any number of parts that are loaded or stored at once.
+    for (int vector = 8; vector >= 1; --vector)
+        if (is_grouped(p) ? p.group % vector == 0
+                          : p.channels % vector == 0
+                                && vector_of_channels(
+                                           bytes, p.alignment, vector, of)
+                                        == vector)
             vectors.push_back(vector);
     return vectors;
 }
@@ -116,8 +104,8 @@ row_read tile_estimator::reads(
         int columns, int channels, double sharers) const {
     const int up = p.column.up, step = p.column.step;
     const int span = (p.column.taps - 1) * column_gap;
-    const double entered = static_cast<double>(columns) * step / up;
-    double met = static_cast<double>((columns - 1) * step + 1 + span) / up;
+    const double entered = 1.0 * columns * step / up;
+    double met = 1.0 * ((columns - 1) * step + 1 + span) / up;
     if (p.channels_last) {
         const int loaded
                 = vector_of_channels(bytes, p.alignment, channels, p.read);
@@ -127,7 +115,7 @@ row_read tile_estimator::reads(
     const bool one = columns >= width;
     const int loaded = vector_along(bytes, p.alignment, p.column.read, p.read,
             one ? 0 : static_cast<int>(entered));
-    if (one) met = std::min(met, static_cast<double>(p.column.read));
+    if (one) met = std::min<double>(met, p.column.read);
     return {met, entered, loaded, channels,
             std::max({1.0, entered * bytes * 32 / 128,
                     loaded * bytes * 32 / 128.0})};

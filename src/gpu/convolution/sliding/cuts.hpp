@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -76,12 +75,14 @@ struct tile_estimator {
 
     /// How much of its columns a tile of so many has on average.
     double used(int columns) const {
-        return static_cast<double>(width)
-                / (ceil_div(width, columns) * columns);
+        return 1.0 * width / (ceil_div(width, columns) * columns);
     }
     /// NXC: whole pixels or whole sectors of them, and few idle threads.
     block_shape block_of(
-            int vector, int most_threads = 288, int most_lanes = 256) const;
+            int vector, int most_threads = 288, int most_lanes = 256) const {
+        return block_of_lanes(
+                p.channels / vector, vector * bytes, most_threads, most_lanes);
+    }
     /// Of so many vectors of so many bytes.
     block_shape block_of_lanes(int vectors, int vector_bytes, int most_threads,
             int most_lanes) const;
@@ -104,21 +105,23 @@ struct tile_estimator {
     /// Of so many columns of a vector's channels, or of as many planes. Threads side by side
     /// whose channels are of one group read the same ones.
     row_read reads(int columns, int channels, double sharers = 1) const;
+    /// Of so many lanes' weights in shared memory: bytes, and wavefronts of a warp's load.
+    int weights_bytes(int vector, int lanes) const {
+        return shared_weights_of(p, vector, lanes) * 4 * wide;
+    }
+    double weights_wavefronts(int vector, int lanes) const {
+        return std::max(1.0,
+                std::min(lanes, 32) * weights_at_once(p, vector) * wide / 32.0);
+    }
     /// Vectors of channels side by side whose weights a warp loads by one wavefront, and which
     /// leave room for some blocks.
     int lanes_of_weights(int vector) const {
-        const int of_lane
-                = shared_weights_of(p, vector, 1) * sum_bytes_of(p.type);
         return std::max(1,
-                std::min(128
-                                / (weights_at_once(p, vector)
-                                        * sum_bytes_of(p.type)),
-                        gpu.shared_bytes / 4 / of_lane));
+                std::min(32 / (weights_at_once(p, vector) * wide),
+                        gpu.shared_bytes / 4 / weights_bytes(vector, 1)));
     }
     /// Threads that read the same channels.
-    double sharers(int vector) const {
-        return static_cast<double>(p.group) / vector;
-    }
+    double sharers(int vector) const { return 1.0 * p.group / vector; }
     /// Of rows that a thread reads, keeps and adds up, without those on their way.
     double registers_of(double sums, int weights, double row_elements) const {
         return (sums + weights + row_elements * (bytes == 2 ? 1.0 : 0.6)) * wide
@@ -130,9 +133,8 @@ struct tile_estimator {
     }
     /// What is read for an element that is written, of one channel.
     double read_share() const {
-        return static_cast<double>(p.depth.read) * p.row.read * p.column.read
-                / (static_cast<double>(p.depth.written) * p.row.written
-                        * p.column.written);
+        return 1.0 * p.depth.read * p.row.read * p.column.read
+                / (1.0 * p.depth.written * p.row.written * p.column.written);
     }
 };
 
@@ -142,7 +144,7 @@ bool is_unlike(const std::vector<choice> &, const work_cut &);
 struct data_estimator : tile_estimator {
     const row_walk walk = row_walk::of(p.row);
     /// Steps of a strip beside those of its rows.
-    const double over = static_cast<double>(walk.reach) / p.row.up;
+    const double over = 1.0 * walk.reach / p.row.up;
 
     /// Results, or what is read, that follow one another without gaps, so that planes may be
     /// staged.
@@ -201,8 +203,7 @@ inline double beside_memory(
 struct walk_estimate {
     const tile_estimator &e;
     block_shape block;
-    double block_bytes,
-            share; ///< of shared memory: others of a block, to be had
+    double block_bytes, share; ///< of shared memory: others, to be had
     bool is_long; ///< sums that move follow their products
 
     double registers = 0, raw = 0; ///< without rows; those of a row

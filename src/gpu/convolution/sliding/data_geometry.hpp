@@ -14,8 +14,7 @@ struct data_geometry {
     /// By phase and tap of the rows: the open sum, or -1.
     short sum_of[most_phases][most_taps];
     int write_vector;
-    int channel_blocks,
-            of_block; ///< blocks side by side in channels; items of one
+    int channel_blocks, of_block; ///< side by side in channels; items of one
     int bands;
     /// Of a staged unit the results, of a group of staged units what they read.
     int unit_elements, read_elements;

@@ -1,11 +1,7 @@
-#include <algorithm>
 #include <iterator>
 #include <memory>
 #include <mutex>
 #include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include <gradnn/status.hpp>
 
@@ -13,7 +9,6 @@
 #include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/sliding/cuts.hpp"
-#include "gpu/convolution/weights_sum.hpp"
 #include "gpu/jit/load.hpp"
 #include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"
@@ -30,56 +25,55 @@ namespace {
 constexpr const char *name = "convolution.gpu_sliding";
 constexpr int vectors = 16; ///< bytes that tensors are expected at multiples of
 
-template <typename Geometry>
-jit::kernel_launch launch_of(
-        const kernel_specification &s, const char *file, const char *entry) {
-    const Geometry g = Geometry::of(s);
-    return {{file, text_of(s), entry}, g.grid, s.cut.threads,
-            static_cast<size_t>(g.shared_bytes)};
+jit::kernel_launch launch_of(const kernel_specification &s, bool of_weights) {
+    const auto made = [&](const auto &g, const char *file, const char *entry) {
+        return jit::kernel_launch {{file, text_of(s), entry}, g.grid,
+                s.cut.threads, static_cast<size_t>(g.shared_bytes)};
+    };
+    if (of_weights)
+        return made(weights_geometry::of(s),
+                "gpu/convolution/sliding/weights_kernel.cuh",
+                "gradnn_slide_weights");
+    return made(data_geometry::of(s), "gpu/convolution/sliding/data_kernel.cuh",
+            "gradnn_slide_data");
 }
 
 /// The kernels for tensors at multiples of so many bytes: compiled when they are first
 /// needed.
-class variant {
-public:
-    variant(const convolution_problem &problem, std::span<const choice> tried)
-        : problem_(problem),
-          read_(is_to_src(problem) ? 2 : 0),
-          written_(2 - read_) {
+struct variant {
+    const convolution_problem problem;
+    std::vector<jit::kernel_launch> kernels = {};
+    std::vector<int64_t> parts = {}; ///< 0 of data
+    size_t taken = 0; ///< of the kernels
+    launcher add_parts = {}; ///< of gradients of weights
+    std::once_flag later = {};
+
+    variant(const convolution_problem &of, std::span<const choice> tried)
+        : problem(of) {
         for (const auto &[cost, each] : tried) {
-            tried_.push_back(is_of_weights(problem)
-                            ? launch_of<weights_geometry>(each,
-                                    "gpu/convolution/sliding/"
-                                    "weights_kernel.cuh",
-                                    "gradnn_slide_weights")
-                            : launch_of<data_geometry>(each,
-                                    "gpu/convolution/sliding/data_kernel.cuh",
-                                    "gradnn_slide_data"));
-            parts_.push_back(each.cut.parts);
+            kernels.push_back(launch_of(each, is_of_weights(problem)));
+            parts.push_back(each.cut.parts);
         }
     }
 
     size_t workspace_bytes() const {
-        return partial_weights_bytes(problem_, std::ranges::max(parts_));
+        return partial_weights_bytes(problem, std::ranges::max(parts));
     }
-    /// Which of the kernels was taken, and how it came to be.
-    size_t taken() const { return taken_; }
-    std::string backend() const { return tried_[taken_].kernel->backend; }
 
     /// The reason if there is no kernel; empty if there is.
     std::string compile(const compile_options &options) {
         std::string refusal;
-        const auto taken = jit::load_without_spills(tried_, options, refusal);
-        if (!taken) return refusal;
-        taken_ = *taken;
-        if (parts_[taken_] > 0)
-            add_parts_ = weights_sum_launcher("convolution.gpu_sliding (parts)",
-                    problem_, parts_[taken_], true);
+        const auto found = jit::load_without_spills(kernels, options, refusal);
+        if (!found) return refusal;
+        taken = *found;
+        if (parts[taken] > 0)
+            add_parts = weights_sum_launcher("convolution.gpu_sliding (parts)",
+                    problem, parts[taken], true);
         return {};
     }
     /// By the first who needs it.
     const variant &compiled_later(const compile_options &options) {
-        std::call_once(later_, [&] {
+        std::call_once(later, [&] {
             const std::string refusal = compile(options);
             if (!refusal.empty())
                 throw error(status::runtime_error,
@@ -93,27 +87,19 @@ public:
 
     void launch(const launch_stream &stream, std::span<void *const> args,
             std::byte *workspace) const {
-        const jit::kernel_launch &kernel = tried_[taken_];
-        if (add_parts_) {
+        const jit::kernel_launch &kernel = kernels[taken];
+        if (add_parts) {
             kernel(name, stream, args[0], args[2], workspace);
-            add_parts_({args[0], args[1], args[2], workspace}, stream);
+            add_parts({args[0], args[1], args[2], workspace}, stream);
             return;
         }
+        const size_t read = is_to_src(problem) ? 2 : 0, written = 2 - read;
         fused_places others {};
         for (size_t i = 3; i < args.size(); ++i)
             others.epilogue[i - 3] = static_cast<const char *>(args[i])
-                    - static_cast<const char *>(args[written_]);
-        kernel(name, stream, args[read_], args[1], args[written_], others);
+                    - static_cast<const char *>(args[written]);
+        kernel(name, stream, args[read], args[1], args[written], others);
     }
-
-private:
-    const convolution_problem problem_;
-    const size_t read_, written_;
-    std::vector<jit::kernel_launch> tried_;
-    std::vector<int64_t> parts_; ///< 0 of data
-    size_t taken_ = 0;
-    launcher add_parts_; ///< of gradients of weights
-    std::once_flag later_;
 };
 
 /// Of all forms of a problem, best first.
@@ -126,25 +112,6 @@ std::vector<choice> ranked(const std::vector<problem_specification> &forms,
                 std::back_inserter(choices));
     std::ranges::stable_sort(choices, {}, &choice::cost);
     return choices;
-}
-
-/// Of kernels for tensors at multiples of 16 bytes, compiled, and for others.
-std::unique_ptr<detail::plan> plan_of(const std::shared_ptr<variant> &aligned,
-        const std::shared_ptr<variant> &others,
-        const compile_options &options) {
-    return std::make_unique<launched_plan>(
-            [aligned, others, options](std::span<void *const> args,
-                    std::byte *workspace, const launch_stream &stream) {
-                // Weights are loaded one by one.
-                bool are_aligned = true;
-                for (size_t i = 0; i < args.size(); ++i)
-                    are_aligned = are_aligned
-                            && (i == 1 || is_aligned(args[i], vectors));
-                (are_aligned ? *aligned : others->compiled_later(options))
-                        .launch(stream, args, workspace);
-            },
-            std::max(aligned->workspace_bytes(), others->workspace_bytes()),
-            aligned->backend());
 }
 
 } // namespace
@@ -193,15 +160,30 @@ plan_or_refusal make_fused(const detail::fused_convolution &whole,
                     return plan_or_refusal::refuse(std::move(why));
                 // Weights are cut alike wherever the tensors begin: the order of a sum
                 // follows from the cut. Loads of single elements may be too many.
-                choice alike = ways[way + first->taken()];
+                choice alike = ways[way + first->taken];
                 alike.specification.of.alignment = bytes;
                 auto tried = best_of(others, most_tried);
                 if (of_weights
                         && weights_geometry::of(alike.specification).fits)
                     tried = {&alike, 1};
                 if (tried.empty()) return detail::refuse(taken, problem);
-                return plan_of(first, std::make_shared<variant>(problem, tried),
-                        options);
+                const auto other = std::make_shared<variant>(problem, tried);
+                return std::make_unique<launched_plan>(
+                        [first, other, options](std::span<void *const> args,
+                                std::byte *workspace,
+                                const launch_stream &stream) {
+                            // Weights are loaded one by one.
+                            bool are_aligned = true;
+                            for (size_t i = 0; i < args.size(); ++i)
+                                are_aligned &= i == 1
+                                        || is_aligned(args[i], vectors);
+                            (are_aligned ? *first
+                                         : other->compiled_later(options))
+                                    .launch(stream, args, workspace);
+                        },
+                        std::max(first->workspace_bytes(),
+                                other->workspace_bytes()),
+                        first->kernels[first->taken].kernel->backend);
             },
             detail::argument_bytes(whole), options);
     if (!fastest.plan) return fastest;

@@ -1,8 +1,5 @@
-
-#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <string>
 
 #include "base/text.hpp"
 #include "gpu/convolution/facts.hpp"
@@ -72,13 +69,6 @@ std::string refusal_of(const convolution_problem &p) {
             || std::max(p.src.dims[1], p.dst.dims[1]) >= int64_t {1} << 24)
         return "takes less than 2^28 images and 2^24 channels; " + given(p);
     return {};
-}
-
-void swap_rows_and_columns(problem_specification &p) {
-    std::swap(p.row, p.column);
-    std::swap(p.read.row, p.read.column);
-    std::swap(p.written.row, p.written.column);
-    std::swap(p.weights.row, p.weights.column);
 }
 
 /// Rows follow one another in the images: weights then stay in registers.
@@ -179,11 +169,15 @@ std::vector<problem_specification> specifications_of(
         const int weights_held = s.column.taps * s.multiplier
                 * std::min(s.group, 8) * sum_bytes_of(s.type) / 4;
         if (!of_weights && is_grouped(s) && of_columns
-                && weights_held > registers)
+                && weights_held > registers) {
             forms.push_back(along_images(s));
-        else if (s.depth.taps == 1 && s.row.taps == 1 && s.column.taps > 1
-                && !too_long)
-            swap_rows_and_columns(s);
+        } else if (s.depth.taps == 1 && s.row.taps == 1 && s.column.taps > 1
+                && !too_long) {
+            std::swap(s.row, s.column);
+            std::swap(s.read.row, s.read.column);
+            std::swap(s.written.row, s.written.column);
+            std::swap(s.weights.row, s.weights.column);
+        }
     } else if (of_columns) {
         forms.push_back(along_images(s));
         if (of_weights) return forms;

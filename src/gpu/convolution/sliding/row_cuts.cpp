@@ -1,6 +1,4 @@
 // Cuts of data for windows whose rows of taps, or whose taps, pass by (data_rows.cuh).
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 #include "gpu/convolution/sliding/cuts.hpp"
@@ -52,8 +50,8 @@ void add_long_rows(data_estimator &e) {
                 || registers > 200)
             continue;
         const double chunks = ceil_div(p.column.taps, chunk);
-        const double loads = chunks
-                * (static_cast<double>(loaded) / vector + chunk * e.wide / 4.0);
+        const double loads
+                = chunks * (1.0 * loaded / vector + chunk * e.wide / 4.0);
         const double instructions = chunks
                         * (chunk * columns * e.wide + 10
                                 + (e.bytes == 2 ? loaded : 0))
@@ -90,7 +88,6 @@ void add_passing_rows(data_estimator &e) {
             if (p.column.up > 1 && columns % p.column.up && columns < e.width)
                 continue;
             const row_read read = e.reads(columns, m, e.sharers(vector));
-            const int at_once = weights_at_once(p, vector);
             work_cut cut {};
             cut.vector = vector;
             cut.columns = columns;
@@ -102,13 +99,13 @@ void add_passing_rows(data_estimator &e) {
             const double elements = read.met * m,
                          loads = read.pieces
                     * (p.channels_last ? read.met : read.met / read.loaded),
-                         of_weights = static_cast<double>(p.column.taps) * m
-                    * weights_pieces(p, vector),
-                         products = static_cast<double>(columns) * vector * m
-                    * p.column.taps / p.column.up,
+                         of_weights
+                    = 1.0 * p.column.taps * m * weights_pieces(p, vector),
+                         products
+                    = 1.0 * columns * vector * m * p.column.taps / p.column.up,
                          results = columns * vector;
             // Those of the rows and depths that a result meets, and of its multiples.
-            const double times = static_cast<double>(p.row.taps) * p.depth.taps
+            const double times = 1.0 * p.row.taps * p.depth.taps
                     / (p.row.up * (p.depth.taps > 1 ? p.depth.up : 1))
                     * (p.multiplier / m);
             const int stored = vector_along(
@@ -128,31 +125,23 @@ void add_passing_rows(data_estimator &e) {
             const double wavefronts = times
                             * (loads * read.wavefronts
                                     + of_weights
-                                            * std::max(1.0,
-                                                    std::min(cut.lanes, 32)
-                                                            * at_once * e.wide
-                                                            / 32.0))
+                                            * e.weights_wavefronts(
+                                                    vector, cut.lanes))
                     + results * e.bytes * 32 / 64.0
                     + (p.channels_last ? 0 : results / stored * 24);
-            if (shared_weights_of(p, vector, cut.lanes) * sum_bytes_of(p.type)
-                    > e.gpu.block_shared_bytes)
-                continue;
-            const double shared = 1024.0
-                    + shared_weights_of(p, vector, cut.lanes)
-                            * sum_bytes_of(p.type);
-            cut.blocks = std::clamp(
-                    std::min(e.blocks_of(
-                                     cut.threads, static_cast<int>(registers)),
-                            static_cast<int>(e.gpu.shared_bytes / shared)),
-                    1, e.gpu.threads / cut.threads);
+            const int shared = e.weights_bytes(vector, cut.lanes);
+            if (shared > e.gpu.block_shared_bytes) continue;
+            cut.blocks
+                    = std::clamp(std::min(e.blocks_of(cut.threads,
+                                                  static_cast<int>(registers)),
+                                         e.gpu.shared_bytes / (shared + 1024)),
+                            1, e.gpu.threads / cut.threads);
             const double warps = cut.blocks * cut.threads / 32.0;
             // Loads are waited for at once.
             const double waiting = 1.15 + std::max(0.0, 16 - warps) * 0.05;
             const double inside = results * e.used(columns);
             const double floor = 9.7 * e.bytes
-                    * (1
-                            + static_cast<double>(p.multiplier) / p.group
-                                    * e.read_share());
+                    * (1 + 1.0 * p.multiplier / p.group * e.read_share());
             e.tiles.push_back(
                     {beside_memory(waiting
                                      * overlapped(instructions / inside,
@@ -195,9 +184,8 @@ std::vector<choice> row_by_row_choices(const data_estimator &e) {
         if (of_lane > e.gpu.block_shared_bytes) continue;
         while (cut.lanes * of_lane > e.gpu.block_shared_bytes)
             cut.lanes = ceil_div(cut.lanes, 2);
-        const double of_channel = static_cast<double>(p.images)
-                * p.depth.written * p.row.written
-                * ceil_div(p.column.written, columns);
+        const double of_channel = 1.0 * p.images * p.depth.written
+                * p.row.written * ceil_div(p.column.written, columns);
         cut.threads = static_cast<int>(
                 std::clamp(std::ceil(of_channel * cut.lanes / 32) * 32, 64.0,
                         p.channels_last ? 256.0 : 128.0));
@@ -206,8 +194,7 @@ std::vector<choice> row_by_row_choices(const data_estimator &e) {
                         e.gpu.shared_bytes / (cut.lanes * of_lane + 1024)),
                 1, e.gpu.threads / cut.threads));
         if (data_geometry::of({p, cut}).fits)
-            made.push_back(
-                    {static_cast<double>(met + columns) / columns, {p, cut}});
+            made.push_back({1.0 * (met + columns) / columns, {p, cut}});
     }
     return made;
 }

@@ -67,13 +67,11 @@ enum class staging { none, results, all };
 
 /// How the work of a kernel is cut.
 struct work_cut {
-    int vector
-            = 1; ///< channels of a thread, of one group; 1 in NCX of depthwise
+    int vector = 1; ///< channels of a thread, of one group; depthwise NCX: 1
     int columns; ///< of a thread: results in a row, or places of dst
     int strip = 1; ///< rows that a thread walks through
     int ahead = 1; ///< rows on their way, in registers, or groups of rows
-    int unroll
-            = 1; ///< steps of the loop's body, a multiple of `ahead`, or rows of a group
+    int unroll = 1; ///< steps of a body, a multiple of ahead, or a group's rows
     bool unchecked; ///< a body without tests for the middle of a strip
     /// Rows ahead are copied to shared memory by 4, 8 or 16 bytes, in `ahead` groups of as
     /// many rows as the loop's body has steps.
@@ -97,12 +95,10 @@ struct work_cut {
     bool shared_weights;
 
     // Weights.
-    int multiples
-            = 0; ///< channels of dst of a thread; 0: all that its channels of src meet
+    int multiples = 0; ///< channels of dst of a thread; 0: all that it meets
     int run = 1; ///< threads of a channel side by side in a block
     int row_taps; ///< of the window's rows so many are a block's; 0: all
-    int parts,
-            rounds; ///< partial sums of a weight, each of so many rounds of a block
+    int parts, rounds; ///< sums of a weight, each of so many of its rounds
     /// Long windows of one row in NCX: a block has so many rows, or pieces of rows of so many
     /// columns, in shared memory at a time; 0: none.
     int staged_rows, piece;

@@ -1,7 +1,5 @@
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
 #include <optional>
+#include <set>
 
 #include "gpu/convolution/sliding/cuts.hpp"
 
@@ -21,8 +19,14 @@ struct estimator : tile_estimator {
     /// A window of one row whose last rows of dst move up a sum each.
     bool is_long() const { return kept() > 8 && taps == p.row.taps; }
     void add_tiles();
-    void add_tile(
-            int vector, int multiples, const block_shape &block, int columns);
+    void add_tile(int vector, int m, const block_shape &block, int columns);
+    /// Channels of dst of a thread to try.
+    std::vector<int> multiples_tried() const {
+        std::vector<int> tried {p.multiplier};
+        for (int m = p.multiplier - 1; m >= 1 && is_grouped(p); --m)
+            if (p.multiplier % m == 0) tried.push_back(m);
+        return tried;
+    }
     /// Vectors of channels of all threads that share no sum.
     int lanes_of(const work_cut &cut) const {
         return p.channels / cut.vector * multiple_blocks(p, cut);
@@ -30,18 +34,16 @@ struct estimator : tile_estimator {
 };
 
 void estimator::add_tile(
-        int vector, int multiples, const block_shape &block, int columns) {
+        int vector, int m, const block_shape &block, int columns) {
     const bool nxc = p.channels_last, grouped = is_grouped(p);
-    const int m = multiples;
     // Threads that read the same of src, and of dst.
-    const double of_src = static_cast<double>(p.multiplier) / m,
+    const double of_src = 1.0 * p.multiplier / m,
                  sharing = grouped ? sharers(vector) : 1;
     const row_read src = reads(columns, vector, of_src);
     const int phases = std::min(p.row.step, p.row.taps);
     const double of_row = phases * src.met * vector;
-    const double of_dst
-            = static_cast<double>(columns) * (grouped ? 1 : vector) * m;
-    const double products = static_cast<double>(columns) * vector * m * taps;
+    const double of_dst = 1.0 * columns * (grouped ? 1 : vector) * m;
+    const double products = 1.0 * columns * vector * m * taps;
     constexpr double most_products = 2500;
     if (grouped && products * wide > most_products) return;
     const int dst_loaded = nxc ? vector_of_channels(bytes, p.alignment,
@@ -56,21 +58,19 @@ void estimator::add_tile(
             + loading(of.loads, of_row * p.depth.taps + of_dst) + 26
             + (kept() - 1) * of_dst * wide
                     * (kept() > 4 && !is_long() ? 0.5 : 0.0);
-    of.bytes = grouped ? columns * bytes
+    of.bytes = grouped
+            ? columns * bytes
                     * (p.column.step * phases * vector / of_src + m / sharing)
-                       : static_cast<double>(columns)
-                    * (p.column.step * phases + m) * vector * bytes;
+            : 1.0 * columns * (p.column.step * phases + m) * vector * bytes;
     of.wavefronts = of.loads * src.wavefronts;
     of.loaded_bytes = src.loaded * bytes;
     of.results = columns * vector / of_src * used(columns);
-    of.floor = 9.7 * bytes
-            * (static_cast<double>(p.multiplier) / p.group + read_share());
+    of.floor = 9.7 * bytes * (1.0 * p.multiplier / p.group + read_share());
     of.may_copy_groups(std::min(src.loaded, dst_loaded) * bytes, false,
             is_long() ? 500 / (products * wide) : 400 / of.instructions);
     // Copies of 16 bytes pass the first cache by.
     of.may_copy &= of_src * sharing <= 1;
-    const int ahead = of.best();
-    for (const int rows : {1, ahead}) {
+    for (const int rows : std::set {1, of.best()}) {
         const double all = of.held(rows);
         if (all > most_registers) continue;
         const double moves = is_long() ? (kept() - 1) * of_dst * wide
@@ -81,7 +81,7 @@ void estimator::add_tile(
         const int whole = ceil_div(kept(), rows) * rows;
         int unroll = std::max(2, rows);
         if (kept() <= 4)
-            unroll = all * 1.15 + 6 < static_cast<double>(gpu.registers)
+            unroll = all * 1.15 + 6 < 1.0 * gpu.registers
                                     / (block.threads * of.blocks(rows))
                     ? whole
                     : rows;
@@ -89,19 +89,20 @@ void estimator::add_tile(
             unroll = whole;
         unroll = of.copied(rows) ? kept() <= 4 ? kept() : of.group
                                  : ceil_div(unroll, rows) * rows;
-        if (!grouped)
-            tiles.push_back({of.cost(rows, moves + groups),
-                    {p, of.cut(vector, columns, rows, unroll)}});
+        if (!grouped || of.copied(rows)) {
+            work_cut cut = of.cut(vector, columns, rows, unroll);
+            if (grouped) cut.multiples = m;
+            tiles.push_back({of.cost(rows, moves + groups), {p, cut}});
+            continue;
+        }
         // Rows that move take instructions, bodies without moves registers.
         for (const int steps : {rows, whole}) {
             constexpr double read_in_time = 2500; // of machine code
-            if (!grouped || of.copied(rows)
-                    || (steps > rows
-                            && (kept() == 1
-                                    || steps * of.instructions > read_in_time)))
+            if (steps > rows
+                    && (kept() == 1 || steps * of.instructions > read_in_time))
                 continue;
             work_cut cut = of.cut(vector, columns, rows, steps);
-            cut.multiples = multiples;
+            cut.multiples = m;
             if (steps == whole)
                 cut.blocks = std::max(1,
                         std::min(cut.blocks,
@@ -111,24 +112,15 @@ void estimator::add_tile(
                     = steps % kept() == 0 ? 0 : (kept() - 1) * of_dst * wide;
             tiles.push_back({of.cost(rows, moving), {p, cut}});
         }
-        if (grouped && of.copied(rows)) {
-            work_cut cut = of.cut(vector, columns, rows, unroll);
-            cut.multiples = multiples;
-            tiles.push_back({of.cost(rows, moves + groups), {p, cut}});
-        }
-        if (ahead == 1) break;
     }
 }
 
 void estimator::add_tiles() {
     for (const int vector : channel_vectors(p.read)) {
         const int most_threads = is_long() ? 160 : 288;
-        for (int multiples = p.multiplier; multiples >= 1; --multiples) {
-            if (p.multiplier % multiples
-                    || (multiples < p.multiplier && !is_grouped(p)))
-                continue;
+        for (const int multiples : multiples_tried()) {
             const int shares = p.multiplier / multiples;
-            const block_shape block = shares == 1 || !is_grouped(p)
+            const block_shape block = shares == 1
                     ? block_of(vector, most_threads)
                     : block_of_lanes(p.channels / vector * shares,
                             std::min(vector, multiples) * bytes, most_threads,
@@ -149,10 +141,10 @@ void share_block(const estimator &e, work_cut &cut, double slots) {
     double best_score = -1;
     for (int channels = 1; channels <= cut.threads / cut.run; ++channels) {
         const int wide = cut.run * channels;
-        const double used = static_cast<double>(wide * (cut.threads / wide))
-                / cut.threads;
-        const double whole = static_cast<double>(lanes)
-                / (ceil_div(lanes, channels) * channels);
+        const double used
+                = 1.0 * (cut.threads - cut.threads % wide) / cut.threads;
+        const double whole
+                = 1.0 * lanes / (ceil_div(lanes, channels) * channels);
         const double score = used * whole + 0.15 * std::min(1.0, wide / 32.0)
                 + 0.03 * std::min(1.0, wide / 128.0);
         if (score > best_score) {
@@ -170,9 +162,9 @@ std::optional<choice> finished(const estimator &e, choice tile) {
     const weights_geometry all = weights_geometry::of({p, cut});
     if (!all.fits) return {};
     const int steps = all.end_step - all.first_step;
-    const double of_strip = static_cast<double>(all.tiles) * p.depth.written
-            * all.classes * p.images;
-    const double held = static_cast<double>(e.gpu.multiprocessors) * cut.blocks;
+    const double of_strip
+            = 1.0 * all.tiles * p.depth.written * all.classes * p.images;
+    const double held = 1.0 * e.gpu.multiprocessors * cut.blocks;
     // Chains are short enough with a part for each round of short strips.
     work_cut &best = tile.specification.cut;
     best.strip = std::max(1, std::min(steps, longest_chain / cut.columns));
@@ -189,19 +181,18 @@ std::optional<choice> finished(const estimator &e, choice tile) {
         const weights_geometry g = weights_geometry::of({p, cut});
         if (!g.fits) continue;
         const double blocks = g.channel_blocks * g.tap_blocks;
-        const double idle = static_cast<double>(g.of_block) * g.groups
+        const double idle = 1.0 * g.of_block * g.groups
                 / std::max(1.0, of_strip * strips);
         const double spread = p.channels_last
                 ? 1.0
-                : static_cast<double>(cut.threads) * g.channel_blocks
-                        / (static_cast<double>(g.of_block) * e.lanes_of(cut));
+                : 1.0 * cut.threads * g.channel_blocks
+                        / (1.0 * g.of_block * e.lanes_of(cut));
         for (const int waves : {1, 2, 3, 4, 6, 8}) {
             const int most_parts = std::min<int>(g.groups,
                     std::max(1, static_cast<int>(held * waves / blocks)));
             cut.rounds = ceil_div(g.groups, most_parts);
             cut.parts = ceil_div(g.groups, cut.rounds);
-            if (static_cast<double>(cut.rounds) * cut.strip * cut.columns
-                    > longest_chain)
+            if (1.0 * cut.rounds * cut.strip * cut.columns > longest_chain)
                 continue;
             const double cost = turns_of(cut.parts * blocks / held, 3, 0.4)
                     * (cut.rounds * (cut.strip + (g.kept - 1) * 0.4 + 2)
@@ -237,10 +228,7 @@ std::vector<choice> tiles_of_rows(const estimator &e) {
         const int row_taps = p.column.taps > 1
                 ? 1
                 : ceil_div(p.row.taps, ceil_div(p.row.taps, most_rows));
-        for (int multiples = p.multiplier; multiples >= 1; --multiples) {
-            if (p.multiplier % multiples
-                    || (multiples < p.multiplier && !is_grouped(p)))
-                continue;
+        for (const int multiples : e.multiples_tried()) {
             const int registers
                     = (columns * multiples * row_taps + met) * e.wide
                     + met * e.bytes / 8 + 40
@@ -257,8 +245,7 @@ std::vector<choice> tiles_of_rows(const estimator &e) {
             cut.threads = block.threads;
             cut.blocks = std::clamp(e.blocks_of(cut.threads, registers), 1, 8);
             const int of_dst = columns * (is_grouped(p) ? multiples : 1);
-            tiles.push_back(
-                    {static_cast<double>(met + of_dst) / of_dst, {p, cut}});
+            tiles.push_back({1.0 * (met + of_dst) / of_dst, {p, cut}});
         }
     }
     return tiles;
@@ -267,7 +254,6 @@ std::vector<choice> tiles_of_rows(const estimator &e) {
 /// Long windows of one row of NCX, by rows in shared memory.
 std::optional<choice> staged_rows_choice(const tile_estimator &e) {
     const problem_specification &p = e.p;
-    const gpu_facts &gpu = e.gpu;
     constexpr int shortest = 9;
     if (p.channels_last || e.bytes < 4 || p.group * p.multiplier > 1
             || p.column.taps < shortest || p.column.taps > most_taps
@@ -281,8 +267,8 @@ std::optional<choice> staged_rows_choice(const tile_estimator &e) {
     const int tiles = ceil_div(p.column.written, cut.columns);
     const int of_piece = ceil_div(tiles, ceil_div(tiles, most_tiles));
     cut.piece = of_piece * cut.columns;
-    const double rows = static_cast<double>(p.images) * p.depth.written
-            * p.row.written * ceil_div(tiles, of_piece);
+    const double rows = 1.0 * p.images * p.depth.written * p.row.written
+            * ceil_div(tiles, of_piece);
     cut.staged_rows = static_cast<int>(std::clamp(
             std::min(rows, most_tiles / double(of_piece)), 1.0, 8.0));
     cut.threads = ceil_div(of_piece * cut.staged_rows, 32) * 32;
@@ -290,13 +276,13 @@ std::optional<choice> staged_rows_choice(const tile_estimator &e) {
     if (registers > most_registers) return {};
     cut.parts = cut.rounds = 1;
     const weights_geometry g = weights_geometry::of({p, cut});
-    if (!g.fits || g.shared_bytes > gpu.block_shared_bytes - sums_bytes)
+    if (!g.fits || g.shared_bytes > e.gpu.block_shared_bytes - sums_bytes)
         return {};
     cut.blocks = std::clamp(
             std::min(e.blocks_of(cut.threads, registers),
-                    gpu.shared_bytes / (g.shared_bytes + sums_bytes)),
-            1, gpu.threads / cut.threads);
-    const double held = static_cast<double>(gpu.multiprocessors) * cut.blocks;
+                    e.gpu.shared_bytes / (g.shared_bytes + sums_bytes)),
+            1, e.gpu.threads / cut.threads);
+    const double held = 1.0 * e.gpu.multiprocessors * cut.blocks;
     const int most_rounds = std::max(1, longest_chain / cut.columns);
     double least_cost = HUGE_VAL;
     work_cut best = cut;
@@ -305,15 +291,14 @@ std::optional<choice> staged_rows_choice(const tile_estimator &e) {
                 static_cast<int>(held * waves / p.channels), 1, g.groups);
         cut.rounds = std::min(most_rounds, ceil_div(g.groups, wanted));
         cut.parts = ceil_div(g.groups, cut.rounds);
-        const double turns
-                = std::ceil(static_cast<double>(cut.parts) * p.channels / held);
+        const double turns = std::ceil(1.0 * cut.parts * p.channels / held);
         const double cost = turns * (cut.rounds + 1.5);
         if (cost >= least_cost) continue;
         least_cost = cost;
         best = cut;
     }
-    const double copies = (1.0 + static_cast<double>(g.src_columns) / cut.piece)
-            * 8 / std::min(g.src.loaded, g.dst.loaded);
+    const double copies = (1.0 + 1.0 * g.src_columns / cut.piece) * 8
+            / std::min(g.src.loaded, g.dst.loaded);
     const double loads
             = (2 * cut.columns + p.column.taps) * e.bytes / 16.0 / cut.columns;
     const double instructions

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <tuple>
@@ -42,16 +41,16 @@ constexpr double whole_sectors = 16 * 0.5;
 double elements_moved(const problem_specification &p) {
     double read_for_one = 1;
     for (const axis *a : {&p.walk, &p.middle, &p.column})
-        read_for_one *= static_cast<double>(a->read) / a->written;
-    return static_cast<double>(elements_of(p))
+        read_for_one *= 1.0 * a->read / a->written;
+    return 1.0 * elements_of(p)
             * (1 + epilogues_of(p) + loads_of(p) * read_for_one);
 }
 
 /// The part of what is moved that rows of less than 64 bytes write in sectors.
 double short_rows(const problem_specification &p) {
-    const double row_bytes = static_cast<double>(bytes_of(p.type))
-            * p.column.written * p.inner;
-    return static_cast<double>(elements_of(p)) / elements_moved(p)
+    const double row_bytes
+            = 1.0 * bytes_of(p.type) * p.column.written * p.inner;
+    return 1.0 * elements_of(p) / elements_moved(p)
             * std::min(1.0, 64 / row_bytes);
 }
 
@@ -66,7 +65,7 @@ work_estimate share_of_lines(const specification_of_kernel &s,
     const auto &[p, c] = s;
     const int bytes = bytes_of(p.type);
     const double steps = steps_of(p, c.strip);
-    const double of_row = static_cast<double>(c.words) * c.line_vector;
+    const double of_row = 1.0 * c.words * c.line_vector;
     const double turns = g.sets * ceil_div(g.lane_items, g.groups);
     const double step
             = 8.0 * ceil_div(g.piece_bytes, bytes_of_piece * c.threads) + 6
@@ -87,8 +86,8 @@ work_estimate share_of_lines(const specification_of_kernel &s,
                     + c.strip * finish,
             .path = path,
             .in_flight = of_row * bytes * (c.ahead - 1) * c.threads
-                    * std::min<double>(c.blocks,
-                            static_cast<double>(g.grid) / gpu.multiprocessors),
+                    * std::min<double>(
+                            c.blocks, 1.0 * g.grid / gpu.multiprocessors),
             .wavefronts = of_lines.wavefront
                     * (steps * copied
                             + c.strip
@@ -97,10 +96,8 @@ work_estimate share_of_lines(const specification_of_kernel &s,
             .sectors = c.strip * turns * rest.sectors,
             .count = g.grid * (c.threads / 32.0) / gpu.multiprocessors,
             .read_again = read_again_of_strips(p, c.strip)
-                    * (static_cast<double>(c.middle_read) * g.middle_strips
-                            / p.middle.read)
-                    * (static_cast<double>(c.tile_read) * g.column_parts
-                            / p.column.read),
+                    * (1.0 * c.middle_read * g.middle_strips / p.middle.read)
+                    * (1.0 * c.tile_read * g.column_parts / p.column.read),
             .next_path = path};
 }
 
@@ -133,11 +130,11 @@ work_estimate share_of_tiles(const specification_of_kernel &s,
             .wavefronts = of_tiles.wavefront * of_tile * thread.wavefronts,
             .sectors = of_tile * thread.sectors,
             .count = g.grid / static_cast<double>(gpu.multiprocessors),
-            .read_again = static_cast<double>(c.tile_read) * g.tile_strips
-                    / first_axis_of(p).read};
+            .read_again
+            = 1.0 * c.tile_read * g.tile_strips / first_axis_of(p).read};
     if (c.gathers) {
-        const double flushed = static_cast<double>(elements_of(p))
-                * bytes_of(p.type) / 16 / 32 / g.grid; // by warps
+        const double flushed = 1.0 * elements_of(p) * bytes_of(p.type) / 16 / 32
+                / g.grid; // by warps
         made.instructions += flushed * 24;
         made.wavefronts += flushed;
         made.sectors += whole_sectors * flushed;
@@ -171,8 +168,7 @@ double cost_of(const specification_of_kernel &s, const mapped_problem &of,
             : tiled                         ? share_of_tiles(s, g, thread, gpu)
                     : share_of_threads(s, g, thread, gpu, form);
     const double warps_held = c.blocks * c.threads / 32.0;
-    const double waves
-            = static_cast<double>(g.grid) / (gpu.multiprocessors * c.blocks);
+    const double waves = 1.0 * g.grid / (gpu.multiprocessors * c.blocks);
     const double bytes
             = elements_moved(p) * bytes_of(p.type) / gpu.multiprocessors;
     const double parts[] {each.count * each.instructions

@@ -1,7 +1,6 @@
 #include "gpu/interpolation/resample/cuts.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 #include <utility>
@@ -30,15 +29,6 @@ std::vector<int> longest_vectors(
             vector >= 1 && made.size() < most_made; vector /= 2)
         if (fits(vector)) made.push_back(vector);
     return made;
-}
-
-/// Whether neighbours of the first axis lie behind one another, as copies of one range take
-/// them.
-bool is_nested(const problem_specification &p) {
-    const long long pitch = first_axis_of(p).read_pitch;
-    const long long row = row_extent(p);
-    return p.alignment >= 16 && pitch >= 0 && pitch <= 2 * row
-            && (!p.walk.is_there() || row <= pitch);
 }
 
 /// Whether there is no walk that just goes from one row to the next.
@@ -146,8 +136,13 @@ struct cut_list {
     /// Threads read tiles of shared memory.
     void add_tiles(cut c) {
         constexpr int least_bytes = 1500, most_bytes = 200000;
-        if (!is_nested(p)) return;
         const axis &first = first_axis_of(p);
+        // Copies of one range take neighbours that lie behind one another.
+        const long long row = row_extent(p);
+        if (p.alignment < 16 || first.read_pitch < 0
+                || first.read_pitch > 2 * row
+                || (p.walk.is_there() && row > first.read_pitch))
+            return;
         const int of_strip = p.walk.is_there() ? 1 : c.columns;
         const int positions = ceil_div(first.written, of_strip);
         const int outers = outers_of(p);

@@ -1,14 +1,54 @@
-// How an interpolation may be cut, by estimated time.
+// An interpolation as the resample kernels see it, its specification as source text, and how
+// it may be cut, by estimated time.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "gpu/interpolation/resample/geometry.hpp"
-#include "gpu/interpolation/resample/problem_specification.hpp"
 #include "gpu/runtime/multiprocessor.hpp"
+#include "kernel/axis_map.hpp"
+#include "kernel/fused_problem.hpp"
 
 namespace gradnn::gpu::resample {
+
+// In problem_specification.cpp.
+
+/// A problem with the maps of its axes: walk, middle, column.
+struct mapped_problem {
+    problem_specification specification;
+    std::array<detail::axis_map, 3> maps;
+};
+
+/// The problem of tensors whose first elements are at multiples of so many bytes. In more
+/// than one form where there are ways to walk: the first serves as any. Empty, and the
+/// reason in `refusal`, where the kernels do not take it.
+std::vector<mapped_problem> specifications_of(
+        const detail::fused_interpolation &, int alignment,
+        std::string &refusal);
+
+/// Whether the sums along the walk, of vectors of whole rows, may come first.
+bool can_walk_first(const problem_specification &);
+
+/// The text of the header that a kernel is compiled with.
+std::string text_of(const specification_of_kernel &);
+
+/// The taps of all positions; of those without any too in order.
+std::vector<place> places_of(const detail::axis_map &);
+
+/// The tables of a problem, on the host.
+template <typename Sum>
+struct host_tables {
+    std::array<std::vector<place>, 3> places;
+    std::array<std::vector<Sum>, 3> weights;
+    std::vector<step<Sum>> steps;
+
+    explicit host_tables(const mapped_problem &);
+};
+
+// In cuts.cpp, thread_estimate.cpp and choices.cpp.
 
 struct choice {
     double cost;
@@ -46,5 +86,9 @@ std::vector<cut> all_cuts(const mapped_problem &, const gpu_facts &);
 /// Those that are expected to be fastest, best first; empty where there are none.
 std::vector<choice> choices_of(
         const std::vector<mapped_problem> &forms, const gpu_facts &);
+
+/// Whether the sums along the walk come first: where the best estimate is lower, of the same
+/// GPU whatever GPU there is.
+bool walks_first(const mapped_problem &);
 
 } // namespace gradnn::gpu::resample

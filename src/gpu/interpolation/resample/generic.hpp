@@ -2,9 +2,8 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 
-#include "gpu/interpolation/resample/problem_specification.hpp"
+#include "gpu/interpolation/resample/cuts.hpp"
 #include "gpu/runtime/launch.hpp"
 
 namespace gradnn::gpu::resample {

@@ -122,8 +122,7 @@ constexpr void add_places(
 
 constexpr int stage_margin = 64; ///< bytes around what is copied
 constexpr int most_sets = 4, most_table_bytes = 24 << 10;
-constexpr int table_alignment
-        = 32; ///< of each table in shared memory, in bytes
+constexpr int table_alignment = 32; ///< bytes, in shared memory
 
 /// Bytes of the maps of walk and middle.
 constexpr long long table_bytes_of(const problem_specification &p) {

@@ -3,13 +3,10 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "gpu/interpolation/resample/cuts.hpp"
 #include "gpu/interpolation/resample/generic.hpp"
 #include "gpu/jit/load.hpp"
 #include "gpu/kernels.hpp"

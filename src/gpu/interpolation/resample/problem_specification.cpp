@@ -1,5 +1,3 @@
-#include "gpu/interpolation/resample/problem_specification.hpp"
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -7,7 +5,7 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "gpu/interpolation/resample/geometry.hpp"
+#include "gpu/interpolation/resample/cuts.hpp"
 #include "gpu/jit/specification_text.hpp"
 #include "gpu/runtime/copy_shape.hpp"
 #include "kernel/problem_text.hpp"
@@ -15,7 +13,6 @@
 namespace gradnn::gpu::resample {
 
 using detail::axis_map;
-using detail::data_type;
 using detail::given;
 using detail::interpolation_problem;
 using detail::text;
@@ -229,14 +226,14 @@ std::vector<mapped_problem> specifications_of(
     axes.push_back(axis_of(maps.back(), 0, 0));
     std::vector<mapped_problem> made;
     const auto add = [&](size_t walk, size_t middle, size_t column) {
-        mapped_problem each {s, {maps[walk], maps[middle], maps[column]}};
-        each.specification.walk = axes[walk];
-        each.specification.middle = axes[middle];
-        each.specification.column = axes[column];
-        each.specification.columns = repetition_of(each.maps[2], s.type, true);
-        each.specification.rows = repetition_of(each.maps[0], s.type, false);
-        each.specification.walk_first = walks_first(each);
-        made.push_back(std::move(each));
+        made.push_back({s, {maps[walk], maps[middle], maps[column]}});
+        problem_specification &of = made.back().specification;
+        of.walk = axes[walk];
+        of.middle = axes[middle];
+        of.column = axes[column];
+        of.columns = repetition_of(maps[column], s.type, true);
+        of.rows = repetition_of(maps[walk], s.type, false);
+        of.walk_first = walks_first(made.back());
     };
     if (none == 3) {
         add(0, 1, 2);

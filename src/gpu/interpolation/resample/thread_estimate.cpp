@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstdint>
 #include <numeric>
@@ -75,7 +74,7 @@ struct thread {
             : 0;
     /// Rows of the middle axis for one, and of the walk those that are read and written.
     const double rows = p.middle.is_there()
-            ? static_cast<double>(p.middle.most_taps + p.middle.least_taps) / 2
+            ? (p.middle.most_taps + p.middle.least_taps) / 2.0
             : 1;
     const double steps = p.walk.is_there() ? steps_of(p, c.strip) : 1;
     const int strip = p.walk.is_there() ? c.strip : 1;
@@ -94,8 +93,7 @@ struct thread {
         double step = rows * row;
         double written = c.vector > 1
                 ? c.columns * (1 + (halves ? c.vector / 2.0 : 0))
-                : static_cast<double>(c.columns) / g.write_vector
-                        * (halves ? 2 : 1);
+                : 1.0 * c.columns / g.write_vector * (halves ? 2 : 1);
         written += of_row + 4;
         // Tiles keep the columns.
         const double begin = shared ? 18 : 60 + g.kept_taps * 2 + c.columns * 4;
@@ -147,14 +145,12 @@ struct thread {
     }
 
     double bytes_in_flight() const {
-        const double ratio
-                = static_cast<double>(p.column.read) / p.column.written;
+        const double ratio = 1.0 * p.column.read / p.column.written;
         const double of_row
                 = std::min<double>(g.units * unit,
                           std::max(1.0, ratio * c.columns) * c.vector)
                 * bytes_of(p.type);
-        const double middle
-                = static_cast<double>(p.middle.read) / p.middle.written;
+        const double middle = 1.0 * p.middle.read / p.middle.written;
         return of_row * std::clamp(middle, 1.0, 8.0) * std::max(1, c.ahead);
     }
 
@@ -214,7 +210,7 @@ struct thread {
 } // namespace
 
 double steps_of(const problem_specification &p, int strip) {
-    const double ratio = static_cast<double>(p.walk.read) / p.walk.written;
+    const double ratio = 1.0 * p.walk.read / p.walk.written;
     const bool parts = p.walk.two && strip < p.walk.written;
     return strip * ratio + (parts ? std::max(1.0, ratio) : 0);
 }
