@@ -89,7 +89,7 @@ std::vector<sum_of<Type>> sums_of(const bias_problem &p, const summed<Type> &of,
         run_blocks(
                 blocks(sums.total(), warps), 1, threads, how.descending, [&] {
                     rows_kernel<Type, masks>(of, partials, rows.shape, channels,
-                            rows.parts, whole);
+                            rows.sums.run.by, whole);
                 });
     }
     const int lanes = final_lanes(sums);
@@ -222,7 +222,7 @@ TEST(bias_emulated, cuts_fit_in_huge_problems) {
         }
         const rows_cut rows = cut_rows(p, 132 * 3 * warps);
         EXPECT_LT(ceil_div(rows.sums.total(), int64_t {warps}), INT32_MAX);
-        EXPECT_GE(rows.parts, 1);
+        EXPECT_GE(rows.sums.run.by, 1);
     }
     EXPECT_GE(columns, 100);
 }

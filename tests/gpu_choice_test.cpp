@@ -211,9 +211,9 @@ TEST_F(gpu_choice, of_groups_has_ops_in_the_stores_of_convolutions) {
                     reasons.push_back(line.at("note"));
             std::vector<std::string> expected;
             if (!fused)
-                expected
-                        = {"convolution.gpu_tf32x3: takes ops behind where "
-                           "the output is channels last and of whole 16 bytes"};
+                expected = {"convolution.gpu_tf32x3: takes ops behind where "
+                            "the output is channels last and of whole 16 "
+                            "bytes; in one part and; in f64; without strides"};
             EXPECT_EQ(reasons, expected);
         }
 }

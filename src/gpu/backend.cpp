@@ -108,11 +108,11 @@ constexpr detail::fusing_row<interpolation_problem> fusing_interpolations[]
         = {{"interpolation.gpu_resample", resample::make_fused}};
 constexpr detail::fusing_row<convolution_problem> fusing_convolutions[]
         = {{"convolution.gpu_sliding", sliding::make_fused},
-                {"convolution.gpu_tf32x3", implicit_gemm::make_fused_tf32x3},
-                {"convolution.gpu_f64", implicit_gemm::make_fused_f64},
+                {"convolution.gpu_tf32x3", implicit_gemm::make_tf32x3},
+                {"convolution.gpu_f64", implicit_gemm::make_f64},
                 {"convolution.cudnn", cudnn::make_fused}};
 constexpr detail::fusing_row<bias_problem> fusing_biases[]
-        = {{"bias.gpu_reduce", bias::make_fused}};
+        = {{"bias.gpu_reduce", bias::make}};
 
 } // namespace
 

@@ -7,12 +7,18 @@ namespace gradnn::gpu {
 
 namespace {
 
+/// Of a problem without ops around it.
+template <auto make_fused, typename Problem>
+plan_or_refusal alone(const Problem &problem, const compile_options &options) {
+    return make_fused({problem}, options);
+}
+
 constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
         {"interpolation.copy", "equal sizes, any layout: a copy",
                 interpolation::make_copy},
         {"interpolation.gpu_resample",
                 "up to 512 taps along an axis, compiled for the problem",
-                resample::make, nullptr, false, true},
+                alone<resample::make_fused>, nullptr, false, true},
         {"interpolation.gpu_strided", "everything", interpolation::make_strided,
                 nullptr, true},
 };
@@ -23,7 +29,7 @@ constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
                 depthwise::make},
         {"convolution.gpu_sliding",
                 "few channels, of one group or each of several, compiled",
-                sliding::make, sliding_yields},
+                alone<sliding::make_fused>, sliding_yields},
         {"convolution.gpu_col2im", "dX of one group: a product, then sums",
                 col2im::make, col2im_yields},
         {"convolution.gpu_few_channels",
@@ -32,9 +38,9 @@ constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
         {"convolution.gpu_pointwise", "16-bit 1x1, few channels, no copies",
                 pointwise::make, pointwise_yields},
         {"convolution.gpu_tf32x3", "strict f32 on tensor cores (CUTLASS)",
-                implicit_gemm::make_tf32x3},
+                alone<implicit_gemm::make_tf32x3>},
         {"convolution.gpu_f64", "f64 on tensor cores (CUTLASS)",
-                implicit_gemm::make_f64, f64_yields},
+                alone<implicit_gemm::make_f64>, f64_yields},
         {"convolution.gpu_wide_weights",
                 "dW of 16-bit data, sums in f32 (CUTLASS)",
                 implicit_gemm::make_wide_weights, wide_weights_yields},
@@ -46,7 +52,7 @@ constexpr detail::kernel<convolution_problem> convolution_kernels[] = {
 };
 
 constexpr detail::kernel<bias_problem> bias_kernels[] = {
-        {"bias.gpu_reduce", "everything", bias::make},
+        {"bias.gpu_reduce", "everything", alone<bias::make>},
 };
 
 constexpr detail::kernel<elementwise_problem> elementwise_kernels[] = {

@@ -20,18 +20,16 @@ using convolution_maker = maker<convolution_problem>;
 
 maker<elementwise_problem> make_elementwise; // elementwise.cu
 namespace bias {
-maker<bias_problem> make;
-maker<detail::fused_bias> make_fused;
-} // namespace bias
+maker<detail::fused_bias> make;
+}
 
 namespace interpolation {
 interpolation_maker make_copy;
 interpolation_maker make_strided;
 } // namespace interpolation
 namespace resample {
-interpolation_maker make;
 maker<detail::fused_interpolation> make_fused;
-} // namespace resample
+}
 
 namespace col2im {
 convolution_maker make;
@@ -50,19 +48,16 @@ namespace few_channels {
 convolution_maker make;
 }
 namespace implicit_gemm {
-convolution_maker make_f64;
-convolution_maker make_tf32x3;
+maker<detail::fused_convolution> make_f64;
+maker<detail::fused_convolution> make_tf32x3;
 convolution_maker make_wide_weights;
-maker<detail::fused_convolution> make_fused_f64;
-maker<detail::fused_convolution> make_fused_tf32x3;
 } // namespace implicit_gemm
 namespace pointwise {
 convolution_maker make;
 }
 namespace sliding {
-convolution_maker make;
 maker<detail::fused_convolution> make_fused;
-} // namespace sliding
+}
 
 /// Whether the kernel that takes a convolution of data writes its output to a
 /// copy, channels last, that it would not need if the caller's tensor were so

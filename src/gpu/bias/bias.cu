@@ -48,8 +48,8 @@ plan_or_refusal plan_by(const bias_problem &problem, int multiprocessors) {
             launch_early("bias (rows)",
                     masks ? rows_kernel<Type, true> : rows_kernel<Type, false>,
                     ceil_div(sums.total(), warps), threads, 0, stream, of,
-                    partials, rows.shape, problem.diff_dst.dims[1], rows.parts,
-                    whole);
+                    partials, rows.shape, problem.diff_dst.dims[1],
+                    rows.sums.run.by, whole);
         }
         launch_early("bias (final)", final_kernel<sum_of<Type>, Result>,
                 ceil_div(sums.channels, final_threads / lanes), final_threads,
@@ -63,7 +63,8 @@ plan_or_refusal plan_by(const bias_problem &problem, int multiprocessors) {
 } // namespace
 
 plan_or_refusal make(
-        const bias_problem &problem, const compile_options &options) {
+        const detail::fused_bias &all, const compile_options &options) {
+    const bias_problem &problem = all.problem;
     const int multiprocessors
             = properties_of(static_cast<int>(options.device)).multiprocessors;
     const bool wide = problem.diff_bias_type != problem.diff_dst.type;
@@ -71,11 +72,6 @@ plan_or_refusal make(
         return wide ? plan_by<Type, float>(problem, multiprocessors)
                     : plan_by<Type, Type>(problem, multiprocessors);
     });
-}
-
-plan_or_refusal make_fused(
-        const detail::fused_bias &all, const compile_options &options) {
-    return make(all.problem, options);
 }
 
 } // namespace gradnn::gpu::bias

@@ -49,8 +49,7 @@ struct columns_cut {
 /// For rows_kernel.
 struct rows_cut {
     channel_shape shape;
-    int64_t parts = 1; ///< of a channel
-    partial_shape sums;
+    partial_shape sums; ///< a run for each channel, of its parts
 };
 
 /// Threads that share a channel in final_kernel: about 8 sums each.
@@ -134,8 +133,8 @@ inline rows_cut cut_rows(const detail::bias_problem &problem, int64_t wave) {
     const int64_t items = shape.packs > 0 ? shape.packs : shape.singles;
     const int64_t most = ceil_div(items * shape.rows, 32 * in_flight);
     const int64_t channels = dims[1];
-    cut.parts = parts_of(channels, wave, most);
-    cut.sums = {channels, cut.parts, 1, 0, exact_divider(cut.parts)};
+    const int64_t parts = parts_of(channels, wave, most);
+    cut.sums = {channels, parts, 1, 0, exact_divider(parts)};
     return cut;
 }
 

@@ -28,7 +28,7 @@ constexpr const char *name = "convolution.gpu_col2im";
 struct portion {
     dense_problem product;
     int64_t times;
-    implicit_gemm::tile_launcher multiply; ///< empty where CUTLASS refuses
+    implicit_gemm::tile_kernel multiply; ///< empty where CUTLASS refuses
 };
 
 /// Of each portion the products, then diff_src of these.

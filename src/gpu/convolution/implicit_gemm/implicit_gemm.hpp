@@ -112,12 +112,13 @@ std::optional<dense_mapping> products_mapping_of(
         const detail::convolution_problem &problem, const element_types &types,
         bool in_place, std::string &refusal);
 
-/// A tile's kernel, bound to a problem: writes the sums, or with slices > 1 as many
-/// partial sums, one after the other. All pointers are multiples of 16 bytes. The inputs
-/// are src and weights; dst and weights; dst and src. The ops' other tensors lie `others`
-/// from the output.
+/// A tile's kernel, bound to a problem: writes the sums, or with slices > 1 as many partial
+/// sums, one after the other. The inputs are src and weights; dst and weights; dst and src,
+/// and the ops' other tensors lie `others` from the output; all at multiples of 16 bytes.
+/// That of launcher_of adds up partial sums too, in `partials`, which has partial_bytes.
 using tile_kernel = std::function<void(const void *first, const void *second,
-        void *output, const jit::fused_places &others, cudaStream_t stream)>;
+        void *output, const jit::fused_places &others, std::byte *partials,
+        const launch_stream &)>;
 
 /// A tile of the implicit GEMM: what a thread block computes at a time.
 struct tile {
@@ -175,12 +176,8 @@ inline size_t partial_bytes(const dense_problem &problem, int slices) {
 tile_choice choose_tile(const tile_set &set, const dense_problem &problem,
         int multiprocessors, size_t partial_bytes_limit);
 
-/// The kernel of a choice, and the sum of what it leaves in `partials`, which has
-/// partial_bytes (slices.cu). Empty where CUTLASS refuses. The device must be current.
-using tile_launcher = std::function<void(const void *first, const void *second,
-        void *output, const jit::fused_places &others, std::byte *partials,
-        const launch_stream &)>;
-tile_launcher launcher_of(const char *kernel, const tile_choice &choice,
+/// The kernel of a choice (slices.cu); empty where CUTLASS refuses. On the current device.
+tile_kernel launcher_of(const char *kernel, const tile_choice &choice,
         const dense_problem &problem);
 
 /// The tiles for products of matrices of a type under a mode, whose results are in

@@ -77,21 +77,14 @@ struct fused<cutlass::epilogue::threadblock::Epilogue<Tile, Warps, Partitions,
             Partitions, fused_iterator<Iterator>, Sums, ToShared, FromShared,
             Store, Padding, Fragments, Unrolled>;
 };
-template <typename Loop, typename Epilogue, typename Swizzle,
-        cutlass::conv::Operator Operation, typename Size,
-        cutlass::conv::GroupMode Groups>
-struct fused<cutlass::conv::kernel::ImplicitGemmConvolution<Loop, Epilogue,
-        Swizzle, Operation, Size, Groups>> {
-    using type = cutlass::conv::kernel::ImplicitGemmConvolution<Loop,
-            typename fused<Epilogue>::type, Swizzle, Operation, Size, Groups>;
-};
-template <typename Loop, typename Epilogue, typename Swizzle,
-        cutlass::conv::Operator Operation, typename Size>
-struct fused<cutlass::conv::kernel::ImplicitGemmConvolutionStridedDgrad<Loop,
-        Epilogue, Swizzle, Operation, Size>> {
-    using type
-            = cutlass::conv::kernel::ImplicitGemmConvolutionStridedDgrad<Loop,
-                    typename fused<Epilogue>::type, Swizzle, Operation, Size>;
+template <template <typename, typename, typename, cutlass::conv::Operator,
+                  typename, auto...>
+          typename Kernel,
+        typename Loop, typename Epilogue, typename Swizzle,
+        cutlass::conv::Operator Operation, typename Size, auto... Others>
+struct fused<Kernel<Loop, Epilogue, Swizzle, Operation, Size, Others...>> {
+    using type = Kernel<Loop, typename fused<Epilogue>::type, Swizzle,
+            Operation, Size, Others...>;
 };
 
 template <int Space>
@@ -242,7 +235,8 @@ tile_kernel bind(const char *name, const dense_problem &p, int slices) {
     if (grid.y > most_blocks || grid.z > most_blocks) return nullptr;
     allow_shared_bytes(run_tile<kernel>, shared_bytes);
     return [=](const void *a, const void *b, void *to,
-                   const jit::fused_places &others, cudaStream_t stream) {
+                   const jit::fused_places &others, std::byte *,
+                   const launch_stream &stream) {
         typename kernel::Params params = bound;
         params.ptr_A = static_cast<const element *>(a);
         params.ptr_B = static_cast<const element *>(b);

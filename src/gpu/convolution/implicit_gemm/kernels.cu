@@ -111,12 +111,7 @@ constexpr tile_set wide_weights_set(const element_types &types) {
 
 } // namespace
 
-plan_or_refusal make_tf32x3(
-        const convolution_problem &problem, const compile_options &options) {
-    return make_fused_tf32x3({problem}, options);
-}
-
-plan_or_refusal make_fused_tf32x3(const detail::fused_convolution &problem,
+plan_or_refusal make_tf32x3(const detail::fused_convolution &problem,
         const compile_options &options) {
     if (options.fpmath != fpmath_mode::strict)
         return plan_or_refusal::refuse(
@@ -124,12 +119,7 @@ plan_or_refusal make_fused_tf32x3(const detail::fused_convolution &problem,
     return make_plan(tf32x3_set, problem, options);
 }
 
-plan_or_refusal make_f64(
-        const convolution_problem &problem, const compile_options &options) {
-    return make_fused_f64({problem}, options);
-}
-
-plan_or_refusal make_fused_f64(const detail::fused_convolution &problem,
+plan_or_refusal make_f64(const detail::fused_convolution &problem,
         const compile_options &options) {
     return make_plan(f64_set, problem, options);
 }

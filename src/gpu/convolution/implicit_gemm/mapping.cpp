@@ -25,10 +25,6 @@ constexpr int64_t most_bytes = int64_t {1} << 31;
 /// Positions of a window along an axis for which CUTLASS keeps a bit.
 constexpr int64_t longest_window = 32;
 
-constexpr double share_of(int64_t part, int64_t whole) {
-    return static_cast<double>(part) / static_cast<double>(whole);
-}
-
 /// An axis of a caller's tensor.
 struct axis {
     int64_t size;
@@ -230,7 +226,7 @@ std::optional<dense_mapping> mapping_as_given(
         p.operation = operation::weights;
         made.order = {2, 0, 1};
     } else if (is_to_src(problem)) {
-        p.callers_terms = share_of(outputs, p.k);
+        p.callers_terms = 1.0 * outputs / p.k;
         made.order = {2, 1, 0};
         if (std::ranges::max(p.strides) > 1)
             p.operation = operation::strided_data;
@@ -244,7 +240,7 @@ std::optional<dense_mapping> mapping_as_given(
                 p.pads[i] = (p.window[i] - 1) * p.dilations[i] - p.pads[i];
         }
     } else {
-        p.callers_terms = share_of(inputs, p.c);
+        p.callers_terms = 1.0 * inputs / p.c;
     }
     refusal = reason_against(p);
     if (!refusal.empty()) return std::nullopt;
@@ -288,7 +284,7 @@ std::optional<dense_mapping> products_mapping_of(
     const int64_t outputs = problem.dst.dims[1];
     p.c = round_up(outputs, vector);
     p.k = round_up(window[2] * window[3] * window[4] * window[5], vector);
-    p.callers_terms = share_of(outputs, p.c);
+    p.callers_terms = 1.0 * outputs / p.c;
     made.order = {2, 1, 0};
     dense_problem image = p;
     image.n = 1;

@@ -80,19 +80,13 @@ __global__ void __launch_bounds__(block) add_up(const sum_of<Output> *partials,
 
 } // namespace
 
-tile_launcher launcher_of(const char *kernel, const tile_choice &choice,
+tile_kernel launcher_of(const char *kernel, const tile_choice &choice,
         const dense_problem &problem) {
     const int slices = choice.slices;
     const tile_kernel tile = choice.tile->make(kernel, problem, slices);
-    if (!tile) return nullptr;
-    if (partial_bytes(problem, slices) == 0)
-        return [tile](const void *first, const void *second, void *output,
-                       const jit::fused_places &others, std::byte *,
-                       const launch_stream &stream) {
-            tile(first, second, output, others, stream);
-        };
+    if (!tile || partial_bytes(problem, slices) == 0) return tile;
     return with_float_type(
-            problem.types.output, [&]<typename Output>() -> tile_launcher {
+            problem.types.output, [&]<typename Output>() -> tile_kernel {
                 const int64_t vectors
                         = problem.output_elements() / size_for<Output>;
                 const bool shared = slices >= fewest_shared;
@@ -102,7 +96,7 @@ tile_launcher launcher_of(const char *kernel, const tile_choice &choice,
                                void *output, const jit::fused_places &others,
                                std::byte *partials,
                                const launch_stream &stream) {
-                    tile(first, second, partials, others, stream);
+                    tile(first, second, partials, others, nullptr, stream);
                     const ops_behind behind {{ops[0], ops[1]}, others};
                     // Blocks are below 2^23: a tensor has less than 2^31 bytes.
                     launch_early(kernel,

@@ -116,11 +116,6 @@ std::vector<choice> ranked(const std::vector<problem_specification> &forms,
 
 } // namespace
 
-plan_or_refusal make(
-        const convolution_problem &problem, const compile_options &options) {
-    return make_fused({problem}, options);
-}
-
 plan_or_refusal make_fused(const detail::fused_convolution &whole,
         const compile_options &options) {
     const convolution_problem &problem = whole.problem;

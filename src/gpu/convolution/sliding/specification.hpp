@@ -147,16 +147,12 @@ constexpr int multiples_at_once(const problem_specification &p) {
             : p.column.dilation < 0                     ? -p.column.dilation
                                                         : p.column.dilation;
     const int met = (p.column.taps - 1) * gap / p.column.up + 1;
-    const int fit = registers * 4 / sum_bytes_of(p.type) / met;
+    const int held = registers * 4 / sum_bytes_of(p.type), fit = held / met;
     int at_once = least(p.multiplier, most(1, least(fit, most_multiples)));
     // Those that pass by leave room for a tile of columns.
-    constexpr int columns = 8;
+    const int tile = least(8, p.column.written) * p.column.step / p.column.up;
     if (p.channels_last && at_once < p.multiplier && p.column.written > 1)
-        at_once = most(1,
-                registers * 4 / sum_bytes_of(p.type)
-                        / (met
-                                + least(columns, p.column.written)
-                                        * p.column.step / p.column.up));
+        at_once = most(1, held / (met + tile));
     while (p.multiplier % at_once)
         --at_once;
     // Of a prime number of them all, if they are few.

@@ -105,11 +105,6 @@ struct variants {
 
 } // namespace
 
-plan_or_refusal make(
-        const interpolation_problem &problem, const compile_options &options) {
-    return make_fused({problem}, options);
-}
-
 plan_or_refusal make_fused(const detail::fused_interpolation &problem,
         const compile_options &options) {
     constexpr size_t most_measured = 6;
