@@ -37,7 +37,8 @@ size_t result_of(const op &the_op) {
 TEST_P(a_group, says_what_is_inside) {
     const std::vector<op> ops = edge();
     const captured_log log(1);
-    const forced_kernel steps("partition.ops"); // of a GPU's kernels one has all
+    const forced_kernel steps(
+            "partition.ops"); // of a GPU's kernels one has all
     const graph_run run(ops, the_engine(), fusion);
     const compiled_partition &compiled = run.compiled().at(0);
     const compiled_partition_info info = compiled.get_info();
