@@ -213,7 +213,7 @@ TEST_F(gpu_choice, of_groups_has_ops_in_the_stores_of_convolutions) {
             if (!fused)
                 expected = {"convolution.gpu_tf32x3: takes ops behind where "
                             "the output is channels last and of whole 16 "
-                            "bytes; in one part and; in f64; without strides"};
+                            "bytes (f64: without strides)"};
             EXPECT_EQ(reasons, expected);
         }
 }

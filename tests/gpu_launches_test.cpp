@@ -3,6 +3,7 @@
 // and grids that are too large. ctest runs this for GPUs of all generations.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -10,9 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "base/text.hpp"
+#include "gpu/convolution/operands.hpp"
+#include "gpu/kernels.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/plan_timer.hpp"
 #include "gpu_choice/problems.hpp"
+#include "kernel/problem_text.hpp"
 #include "support/captured_log.hpp"
 #include "support/random.hpp"
 
@@ -135,6 +140,68 @@ TEST_F(gpu_launches, are_of_the_ways_that_are_not_refused) {
         throw error(status::out_of_memory, "no memory");
     };
     EXPECT_THROW(gpu::fastest_of(2, fails, {}, options), error);
+}
+
+// CUTLASS's kernels have ops in their stores where one launch writes the whole output: not
+// where there are groups, positions that no tap meets, or an output that begins later.
+TEST_F(gpu_launches, of_products_have_ops_behind_one_whole_part) {
+    struct shape {
+        std::array<int64_t, 3> src, dst, window, strides, pads, dilations;
+        int64_t images = 1, groups = 1;
+        bool f32 = false, f64 = false; ///< whether they have
+    };
+    constexpr std::array<int64_t, 3> ones {1, 1, 1};
+    constexpr int64_t channels = 64;
+    for (const shape &s : {
+                 shape {{1, 16, 16}, {1, 16, 16}, {1, 3, 3}, ones, {0, 1, 1},
+                         ones, 2, 1, true, true},
+                 {{1, 16, 16}, {1, 8, 8}, {1, 3, 3}, {1, 2, 2}, {0, 1, 1}, ones,
+                         2, 1, true, false},
+                 {{4, 16, 16}, {4, 16, 16}, {3, 3, 3}, ones, ones, ones, 2, 1,
+                         true, true},
+                 {{1, 16, 16}, {1, 16, 16}, {1, 3, 3}, ones, {0, 1, 1}, ones, 2,
+                         2},
+                 {{2, 16, 16}, {1, 16, 16}, {1, 3, 3}, {2, 1, 1}, {0, 1, 1},
+                         ones},
+                 {{1, 2, 16}, {1, 2, 16}, {1, 3, 3}, {1, 2, 1}, {0, 3, 1},
+                         {1, 2, 1}},
+                 {{1, 16, 16}, {2, 16, 16}, {3, 3, 3}, {2, 1, 1}, {3, 1, 1},
+                         ones, 3},
+         })
+        for (const data_type type : {data_type::f32, data_type::f64}) {
+            detail::fused_convolution all;
+            all.epilogue = {detail::elementwise_kind::relu_backward};
+            detail::convolution_problem &p = all.problem;
+            p.direction = detail::convolution_direction::backward_data;
+            const auto dense = [&](const std::array<int64_t, 3> &space) {
+                return gpu::dense_channels_last({type,
+                        {s.images, channels, space[0], space[1], space[2]}});
+            };
+            p.src = dense(s.src);
+            p.dst = dense(s.dst);
+            p.strides = s.strides;
+            p.dilations = s.dilations;
+            p.pads_begin = s.pads;
+            const int64_t each = channels / s.groups;
+            p.weights = {type,
+                    {s.groups, each, each, s.window[0], s.window[1],
+                            s.window[2]}};
+            p.weights.strides
+                    = gpu::dense_strides(p.weights.dims, {2, 5, 4, 3, 1, 0});
+            const bool f32 = type == data_type::f32;
+            auto &make = f32 ? gpu::implicit_gemm::make_tf32x3
+                             : gpu::implicit_gemm::make_f64;
+            SCOPED_TRACE(detail::text(detail::given(p), ' ', to_string(type)));
+            const auto fused = make(all, {});
+            EXPECT_EQ(fused.plan != nullptr, f32 ? s.f32 : s.f64)
+                    << fused.refusal;
+            if (!fused.plan) {
+                EXPECT_TRUE(fused.refusal.starts_with("takes ops behind"))
+                        << fused.refusal;
+            }
+            all.epilogue.clear();
+            EXPECT_TRUE(make(all, {}).plan);
+        }
 }
 
 } // namespace

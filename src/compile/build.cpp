@@ -227,7 +227,7 @@ private:
         steps.insert(all->comes_first() ? steps.begin() : steps.end(),
                 std::move(*step));
         program_->fused = true;
-        // A convolution may write an element twice, the second time from its terms.
+        // Some convolutions write an element twice, the second time from its terms.
         if (std::holds_alternative<fused_convolution>(all->problem))
             program_->inplace.clear();
         return true;

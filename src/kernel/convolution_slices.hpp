@@ -36,6 +36,12 @@ struct convolution_slices {
     /// Whether elements are in no part: no tap meets them, and they are 0.
     bool zeros = false;
     bool sums = false;
+
+    /// Whether there is one, which has all elements of the output where they are.
+    bool is_whole() const {
+        return parts.size() == 1 && !zeros
+                && parts.front().offsets == std::array<int64_t, 3> {};
+    }
 };
 
 /// As few slices as have problems that `fits` takes, at most `most`: of the images,

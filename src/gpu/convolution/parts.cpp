@@ -142,9 +142,7 @@ plan_or_refusal make_of_parts(const convolution_problem &whole,
         const std::function<plan_or_refusal(const convolution_problem &part)>
                 &make) {
     if (!parts.refusal.empty()) return plan_or_refusal::refuse(parts.refusal);
-    if (parts.parts.size() == 1 && !parts.zeros
-            && parts.parts.front().offsets == std::array<int64_t, 3> {})
-        return make(parts.parts.front().problem);
+    if (parts.is_whole()) return make(parts.parts.front().problem);
     std::vector<plan_of_parts::part> plans;
     for (const convolution_part &part : parts.parts) {
         convolution_problem problem = part.problem;

@@ -44,14 +44,13 @@ plan_or_refusal make_part(const tile_set &set, const fused_convolution &whole,
     const size_t others = whole.epilogue.size();
     // With strides in f64 a multiprocessor has one block, and too few loads on their way.
     if (others != 0
-            && (parts > 1 || is_slice
-                    || mapping->operands[mapping->order[2]].staged
+            && (mapping->operands[mapping->order[2]].staged
                     || (set.types.input == detail::data_type::f64
                             && mapping->problem.operation
                                     == operation::strided_data)))
         return plan_or_refusal::refuse(
                 "takes ops behind where the output is channels last and of "
-                "whole 16 bytes, in one part and, in f64, without strides");
+                "whole 16 bytes (f64: without strides)");
     std::ranges::transform(
             whole.epilogue, mapping->problem.epilogue, jit::fused_op_of);
     const auto device = static_cast<int>(options.device);
@@ -136,6 +135,11 @@ plan_or_refusal make_plan(const tile_set &set, const fused_convolution &whole,
     const bool apart = takes_strides_apart(problem);
     const convolution_parts parts
             = parts_of(problem, true, {apart, apart, apart}, most_parts);
+    if (!whole.epilogue.empty()
+            && !(parts.is_whole()
+                    && slices_for(set, parts.parts.front().problem).is_whole()))
+        return plan_or_refusal::refuse(
+                "takes ops behind one part that has all");
     return make_of_parts(problem, parts, [&](const convolution_problem &part) {
         const auto slices = slices_for(set, part);
         tile_set of_slices = set;
