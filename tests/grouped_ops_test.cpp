@@ -187,13 +187,19 @@ TEST_P(grouped_ops, give_the_same_bits_in_one_kernel) {
     }
 }
 
+/// Whether Add and ReLUBackward stand behind a convolution's data where a GPU's dense kernels
+/// write it.
+bool is_behind_products(const values_param &p) {
+    return p.on == engine::kind::gpu && p.l.name == "nxc"
+            && p.chain.name.starts_with("Conv")
+            && p.chain.links.back().kind != kind::InterpolateBackward;
+}
+
 // CUTLASS's kernels of f32 and f64 have the ops in the stores of a tile, or of the sum of slices.
 TEST_P(grouped_ops, give_the_same_bits_behind_products) {
     const values_param &p = GetParam();
     const auto &links = p.chain.links;
-    if (p.on != engine::kind::gpu || p.l.name != "nxc"
-            || !p.chain.name.starts_with("Conv")
-            || links.back().kind == kind::InterpolateBackward)
+    if (!is_behind_products(p))
         GTEST_SKIP() << "only on a GPU, behind convolutions of data";
     const forced_kernel forced("convolution.gpu_tf32x3,convolution.gpu_f64");
     random_source random(test_seed(7 * p.chain.name.size()));
@@ -223,9 +229,7 @@ TEST_P(grouped_ops, give_the_same_bits_behind_products) {
 TEST_P(grouped_ops, are_as_right_by_cudnn) {
     const values_param &p = GetParam();
     const auto &links = p.chain.links;
-    if (p.on != engine::kind::gpu || p.l.name != "nxc"
-            || !p.chain.name.starts_with("Conv")
-            || links.back().kind == kind::InterpolateBackward)
+    if (!is_behind_products(p))
         GTEST_SKIP() << "only on a GPU, behind convolutions of data";
     const forced_kernel forced("convolution.cudnn");
     random_source random(test_seed(p.chain.name.size()));

@@ -139,7 +139,7 @@ plan_or_refusal make_plan(const tile_set &set, const fused_convolution &whole,
             && !(parts.is_whole()
                     && slices_for(set, parts.parts.front().problem).is_whole()))
         return plan_or_refusal::refuse(
-                "takes ops behind one part that has all");
+                "takes ops behind a convolution in one part");
     return make_of_parts(problem, parts, [&](const convolution_problem &part) {
         const auto slices = slices_for(set, part);
         tile_set of_slices = set;
