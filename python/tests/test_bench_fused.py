@@ -16,7 +16,7 @@ def test_compares_values_and_times_of_every_chain():
     assert done.returncode == 0, done.stderr
     rows = [line.split(" | ") for line in done.stdout.splitlines() if " NCX bf16" in line]
     chains = ["up,add", "up,relu", "up,add,relu", "add,up", "relu,up", "conv,add",
-              "conv,relu", "conv,add,relu", "dense,add", "dense,relu",
+              "conv,relu", "conv,add,relu", "relu,conv", "dense,add", "dense,relu",
               "dense,add,relu"]  # fmt: skip
     assert [row[1] for row in rows] == chains
     for row in rows:
