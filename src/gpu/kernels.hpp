@@ -44,9 +44,6 @@ convolution_maker make;
 namespace direct {
 convolution_maker make;
 }
-namespace few_channels {
-convolution_maker make;
-}
 namespace implicit_gemm {
 maker<detail::fused_convolution> make_f64;
 maker<detail::fused_convolution> make_tf32x3;

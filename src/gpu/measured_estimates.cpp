@@ -39,6 +39,23 @@ double meetings_of(const convolution_problem &problem, bool even) {
     return meetings;
 }
 
+/// Plain products of gpu_sliding in a cycle of a multiprocessor, which has 128, or 64 of f64, in
+/// the middle of 180 gradients that products bind (H200, dc234e42). Where many channels are read
+/// for a result they pass by in parts, which in NXC are loads of few elements each, for as many
+/// products as channels are written.
+double plain_rate(const convolution_problem &problem) {
+    constexpr int64_t many = 16;
+    const auto &weights = problem.weights.dims;
+    const bool wide = detail::size_of(problem.src.type) == 8;
+    if (is_of_weights(problem)) return wide ? 25 : 60;
+    const bool last = are_channels_last(problem);
+    const double most = last ? 11 : 20;
+    const bool to_src = is_to_src(problem);
+    if (!last || weights[to_src ? 1 : 2] < many) return wide ? most : 50;
+    const auto written = static_cast<double>(weights[to_src ? 2 : 1]);
+    return wide ? std::min(most, 4 * written) : std::min(30.0, 8 * written);
+}
+
 /// Cycles of 1.7 GHz that a gradient of src takes by the better of tensor cores and
 /// plain products, with its copies.
 double cycles_without_col2im(const convolution_problem &problem,
@@ -48,7 +65,7 @@ double cycles_without_col2im(const convolution_problem &problem,
     const int64_t inputs = problem.src.dims[1];
     const int64_t outputs = problem.dst.dims[1];
     const double meetings = meetings_of(problem, bytes != 2) / multiprocessors;
-    const double plain = bytes == 8 ? 20 : bytes == 4 ? 37 : 40;
+    const double plain = bytes == 2 ? 40 : plain_rate(problem);
     // What gpu_sliding takes.
     const bool few = options.specialise && inputs * outputs <= 1024
             && terms_of_data(problem) <= 4096;
@@ -62,7 +79,8 @@ double cycles_without_col2im(const convolution_problem &problem,
     if (mapping) {
         const auto choice = implicit_gemm::choose_tile(*tiles, mapping->problem,
                 multiprocessors, convolution_workspace_limit(options));
-        if (choice.tile != nullptr) cycles = std::min(cycles, choice.cycles);
+        if (choice.tile != nullptr && choice.useful >= tiles->least_useful)
+            cycles = std::min(cycles, choice.cycles);
     } else {
         const double rate = bytes == 8 ? 81 : bytes == 4 ? 134 : 800;
         cycles = std::min(cycles,
@@ -76,15 +94,6 @@ double cycles_without_col2im(const convolution_problem &problem,
             * (written * elements_of(problem.src)
                     + read * elements_of(problem.dst))
             / col2im::memory_rate;
-}
-
-/// Whether gpu_few_channels is faster: in rows of NCX, which it reads where they lie.
-bool is_for_few_channels(const convolution_problem &problem) {
-    return problem.src.type == detail::data_type::f32
-            && problem.src.dims[1] <= 4
-            && std::ranges::max(problem.dilations) == 1
-            && problem.src.dims[2] == 1 && problem.src.dims[3] == 1
-            && problem.dst.strides[1] > 1;
 }
 
 /// Bytes of an element as tensor cores multiply it: those of relaxed f32 multiply once, as
@@ -107,8 +116,10 @@ double cycles_of_tiles(
     const bool to_src = is_to_src(problem);
     const int64_t bytes = multiplied_bytes(problem, options);
     const int64_t window = weights[3] * weights[4] * weights[5];
-    const double tile = bytes == 8 ? 70
-            : bytes == 4           ? 127
+    // Gradients of weights gather src, of volumes by more instructions.
+    const double gathers = of_weights && has_depth(problem) ? 0.65 : 1;
+    const double tile = bytes == 8 ? 45 * gathers
+            : bytes == 4           ? 95 * gathers
             : of_weights           ? 390
                                    : 700;
     return (of_weights ? rounded_up(weights[1], bytes == 4 ? 32 : 64)
@@ -119,19 +130,6 @@ double cycles_of_tiles(
                                    * rounded_up(weights[to_src ? 1 : 2],
                                            bytes == 2 ? 64 : 16))
             / tile;
-}
-
-/// Plain products of gpu_sliding in a cycle of a multiprocessor, which has 128, or 64 of f64, in
-/// the middle of 120 gradients that products bind (H200, c0d06f58). Where many channels are read
-/// for a result they pass by in parts, which in NXC are loads of few elements each.
-double plain_rate(const convolution_problem &problem) {
-    constexpr int64_t many = 16;
-    const bool wide = detail::size_of(problem.src.type) == 8;
-    if (is_of_weights(problem)) return wide ? 25 : 48;
-    const bool last = are_channels_last(problem);
-    if (last && problem.weights.dims[is_to_src(problem) ? 1 : 2] > many)
-        return wide ? 5 : 21;
-    return !wide ? 50 : last ? 15 : 19;
 }
 
 /// Cycles of 1.7 GHz that a multiprocessor has for a point of dst, of a group.
@@ -170,13 +168,20 @@ struct cycles_of_a_point {
                 / detail::size_of(problem.src.type);
         return with_moved(products / rate) + (last ? 0 : copies * moved);
     }
-    /// One group after the other, each with launches and copies.
+    double of_tiles(const compile_options &options) const {
+        return with_moved(cycles_of_tiles(problem, options));
+    }
+    /// One part after the other, each with launches and copies; of more of them, which cuDNN
+    /// alone takes, none is as slow.
     double of_parts(const compile_options &options) const {
-        constexpr double cycles_of_a_part = 20e3;
-        return with_moved(cycles_of_tiles(problem, options))
-                + (weights[0] > 1 ? cycles_of_a_part
+        constexpr double cycles_of_a_part = 30e3;
+        const convolution_parts all = implicit_gemm::parts_for(problem);
+        if (!all.refusal.empty()) return HUGE_VAL;
+        const auto parts = static_cast<double>(all.parts.size());
+        return of_tiles(options)
+                + (parts > 1 ? parts * cycles_of_a_part / weights[0]
                                         * multiprocessors_of(options) / points
-                                  : 0.0);
+                             : 0.0);
     }
 };
 
@@ -195,43 +200,36 @@ std::string sliding_yields(
     if ((weights[forward ? 1 : 2] == 1 && weights[forward ? 2 : 1] <= some)
             || (grouped && narrow && cudnn::library().version == 0))
         return {};
-    if (weights[1] > some && few_channels::make(problem, options).plan)
-        return "rows of few channels have a kernel of their own";
     const cycles_of_a_point cycles {problem};
     const double sliding = cycles.of_sliding();
-    // Where both take as long what was measured stays.
-    constexpr double margin = 0.9;
     // gpu_wide_weights, which stands before cuDNN, takes one group after the other.
     const bool wide_weights = is_of_weights(problem)
             && detail::size_of(problem.weights.type) == 4
             && options.fpmath == fpmath_mode::strict;
-    const double tiles = grouped && narrow && !wide_weights
-            ? cycles.of_tiles_of_groups()
-            : cycles.of_parts(options);
-    if (sliding > margin * tiles)
+    const double tiles = !narrow || wide_weights ? cycles.of_parts(options)
+            : grouped                            ? cycles.of_tiles_of_groups()
+                                                 : cycles.of_tiles(options);
+    if (sliding > tiles)
         return "by their number tensor cores take less time for the products";
     std::string refusal;
     const auto sums = is_to_src(problem) && !grouped
             ? col2im::cut_of(problem, options, refusal)
             : std::nullopt;
     return reason_if(sums
-                    && sums->cycles < margin * sliding * cycles.points
+                    && sums->cycles < sliding * cycles.points
                                     / multiprocessors_of(options),
             "a product and sums of it take less time");
 }
 
 // In 300 gradients of src the estimate of col2im is off by 12 %, that of the other kernels by
 // a factor of 1.6. With the margin below the choice takes 1.05 times as long as the faster
-// kernel. gpu_few_channels takes 120 us in audio_first NCX where gpu_col2im takes 364 (H100,
-// dc6f57a).
+// kernel (H100, dc6f57a).
 std::string col2im_yields(
         const convolution_problem &problem, const compile_options &options) {
     std::string refusal;
     const auto cut = col2im::cut_of(problem, options, refusal);
     if (!cut) return {};
     if (is_matrix_product(problem)) return "nothing is added in a product";
-    if (is_for_few_channels(problem))
-        return "plain products were faster in such rows";
     const int multiprocessors = multiprocessors_of(options);
     const double others
             = cycles_without_col2im(problem, options, *cut, multiprocessors);

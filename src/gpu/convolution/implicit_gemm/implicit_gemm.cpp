@@ -9,7 +9,6 @@
 #include "base/text.hpp"
 #include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
-#include "gpu/convolution/parts.hpp"
 #include "gpu/jit/specification_text.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "kernel/problem_text.hpp"
@@ -128,13 +127,16 @@ detail::convolution_slices slices_for(
 
 } // namespace
 
+convolution_parts parts_for(const convolution_problem &problem) {
+    constexpr size_t most_parts = 32;
+    const bool apart = takes_strides_apart(problem);
+    return parts_of(problem, true, {apart, apart, apart}, most_parts);
+}
+
 plan_or_refusal make_plan(const tile_set &set, const fused_convolution &whole,
         const compile_options &options) {
-    constexpr size_t most_parts = 32;
     const convolution_problem &problem = whole.problem;
-    const bool apart = takes_strides_apart(problem);
-    const convolution_parts parts
-            = parts_of(problem, true, {apart, apart, apart}, most_parts);
+    const convolution_parts parts = parts_for(problem);
     if (!whole.epilogue.empty()
             && !(parts.is_whole()
                     && slices_for(set, parts.parts.front().problem).is_whole()))

@@ -15,6 +15,7 @@
 #include <cuda_runtime_api.h>
 
 #include "gpu/convolution/operands.hpp"
+#include "gpu/convolution/parts.hpp"
 #include "gpu/device/specification.hpp"
 #include "kernel/fused_problem.hpp"
 
@@ -183,6 +184,10 @@ tile_kernel launcher_of(const char *kernel, const tile_choice &choice,
 /// The tiles for products of matrices of a type under a mode, whose results are in
 /// the type of the sums; null where there are none.
 const tile_set *products_of(detail::data_type type, fpmath_mode fpmath);
+
+/// What a plan has a kernel for each of: groups, and of gradients of src with strides their
+/// phases where tiles have no strides. Refused where they are many.
+convolution_parts parts_for(const detail::convolution_problem &);
 
 /// A plan that runs the tile of a set that is chosen for a problem.
 detail::plan_or_refusal make_plan(const tile_set &set,

@@ -1,5 +1,6 @@
 #include <array>
 #include <cstdint>
+#include <numeric>
 
 #include "base/text.hpp"
 #include "gpu/convolution/facts.hpp"
@@ -61,9 +62,14 @@ std::string refusal_of(const convolution_problem &p) {
     const int64_t multiples = weights[forward ? 2 : 1];
     const bool of_data = !is_of_weights(p)
             || (weights[2] == 1 && multiples <= most_multiples);
-    const int64_t of_a_column
-            = (of_data ? multiples : 1) * weights[3] * weights[4];
-    if (of_a_column > longest_chain || of_a_column * weights[5] > longest_chain)
+    // Strides share the taps out among the positions that a point of dst meets.
+    double terms = of_data ? static_cast<double>(multiples) : 1;
+    for (size_t i = 0; i < 3; ++i)
+        terms *= ceil_div(weights[i + 3],
+                is_to_src(p)
+                        ? p.strides[i] / std::gcd(p.strides[i], p.dilations[i])
+                        : 1);
+    if (terms > longest_chain)
         return "takes sums of at most 4,096 terms; " + given(p);
     if (p.src.dims[0] >= most_positions
             || std::max(p.src.dims[1], p.dst.dims[1]) >= int64_t {1} << 24)
