@@ -265,7 +265,7 @@ TEST_F(gpu_convolution, where_cudnn_leaves_dst_is_not_its) {
 // give the bits that each of them gives alone.
 TEST_F(gpu_convolution, gradients_of_an_op_share_a_copy) {
     const convolution_case c {
-            "", 4, 1, 24, 32, {28, 30}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+            "", 4, 1, 40, 32, {28, 30}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
     const layout &ncx = layouts()[0];
     for (const op::kind kind :
             {op::kind::ConvBackward, op::kind::ConvTransposeBackward})
