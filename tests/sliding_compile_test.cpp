@@ -2,6 +2,7 @@
 // first compiles, has the registers and the shared memory that it is given, and rarely spills.
 // Needs no GPU.
 #include <algorithm>
+#include <array>
 #include <iostream>
 #include <string>
 
@@ -62,6 +63,42 @@ TEST_P(sliding_compile, first_choices_fit) {
     EXPECT_LE(spilled, 224U);
     // Their threads have fewer registers than they might.
     EXPECT_LE(fewer_blocks, 1);
+}
+
+// Strides share the taps out among the results; what a kernel counts in 32 bits has a bound of its
+// own. A description alone, however large its weights, is refused with its numbers.
+TEST(sliding_problem, counts_the_terms_of_a_result) {
+    using three = std::array<int64_t, 3>;
+    const auto refusal_of = [](int64_t outputs, const three &window,
+                                    const three &strides,
+                                    const three &dilations = {1, 1, 1}) {
+        detail::fused_convolution of;
+        convolution_problem &p = of.problem;
+        p.direction = convolution_direction::backward_data;
+        p.src.type = p.dst.type = p.weights.type = data_type::f32;
+        p.src.dims = {1, 1, 1, 1, 1};
+        p.dst.dims = {1, outputs, 2, 2, 2};
+        p.weights.dims = {1, outputs, 1, window[0], window[1], window[2]};
+        p.strides = strides;
+        p.dilations = dilations;
+        for (size_t i = 0; i < 3; ++i)
+            p.src.dims[2 + i] = strides[i] + (window[i] - 1) * dilations[i] + 1;
+        p.src.strides = data_strides(p.src.dims, order::nxc);
+        p.dst.strides = data_strides(p.dst.dims, order::nxc);
+        p.weights.strides = weights_strides(p.weights.dims, 0);
+        std::string refusal;
+        specifications_of(of, 16, true, refusal);
+        return refusal;
+    };
+    EXPECT_EQ(refusal_of(512, {1, 1, 10}, {1, 1, 5}), "");
+    EXPECT_EQ(refusal_of(512, {1, 1, 16}, {1, 1, 2}), "");
+    // Dilations that share a factor with the stride leave more taps to some results.
+    EXPECT_EQ(refusal_of(512, {1, 1, 10}, {1, 1, 5}, {1, 1, 3}), "");
+    for (const std::string &refusal : {refusal_of(513, {1, 1, 16}, {1, 1, 2}),
+                 refusal_of(512, {1, 1, 10}, {1, 1, 5}, {1, 1, 5}),
+                 refusal_of(16, {1, 4096, 4096}, {1, 4096, 4096}),
+                 refusal_of(16, {64, 64, 64}, {64, 64, 4})})
+        EXPECT_NE(refusal.find("4,096 terms"), std::string::npos) << refusal;
 }
 
 INSTANTIATE_TEST_SUITE_P(, sliding_compile, testing::ValuesIn(generations),

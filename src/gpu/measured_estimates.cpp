@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <optional>
 
 #include "base/text.hpp"
@@ -19,25 +18,10 @@ namespace gradnn::gpu {
 
 namespace {
 
-/// Number of pairs of a position of src and a tap that the strides let reach it, whether
-/// the tap's position lies inside dst or not: tiles and plain products compute a product
-/// for each. `even`: all phases of the strides count as many as the largest one.
-double meetings_of(const convolution_problem &problem, bool even) {
-    double meetings = 1.0 * problem.src.dims[0];
-    for (size_t axis = 0; axis < 3; ++axis) {
-        const int64_t src = problem.src.dims[2 + axis];
-        const int64_t window = problem.weights.dims[3 + axis];
-        const int64_t stride
-                = problem.dst.dims[2 + axis] == 1 ? 1 : problem.strides[axis];
-        const int64_t common = window == 1
-                ? stride
-                : std::gcd(stride, problem.dilations[axis]);
-        meetings *= even ? static_cast<double>(round_up(src, stride) / common
-                            * ceil_div(window, stride / common))
-                         : 1.0 * src * window / stride;
-    }
-    return meetings;
-}
+/// In 300 gradients of src the estimate of col2im is off by 12 %, that of the other kernels by
+/// a factor of 1.6. With this margin the choice takes 1.05 times as long as the faster one
+/// (H100, dc6f57a).
+constexpr double margin_of_tiles = 0.85;
 
 /// Plain products of gpu_sliding in a cycle of a multiprocessor, which has 128, or 64 of f64, in
 /// the middle of 180 gradients that products bind (H200, dc234e42). Where many channels are read
@@ -54,46 +38,6 @@ double plain_rate(const convolution_problem &problem) {
     if (!last || weights[to_src ? 1 : 2] < many) return wide ? most : 50;
     const auto written = static_cast<double>(weights[to_src ? 2 : 1]);
     return wide ? std::min(most, 4 * written) : std::min(30.0, 8 * written);
-}
-
-/// Cycles of 1.7 GHz that a gradient of src takes by the better of tensor cores and
-/// plain products, with its copies.
-double cycles_without_col2im(const convolution_problem &problem,
-        const compile_options &options, const col2im::work_cut &cut,
-        int multiprocessors) {
-    const int64_t bytes = detail::size_of(problem.src.type);
-    const int64_t inputs = problem.src.dims[1];
-    const int64_t outputs = problem.dst.dims[1];
-    const double meetings = meetings_of(problem, bytes != 2) / multiprocessors;
-    const double plain = bytes == 2 ? 40 : plain_rate(problem);
-    // What gpu_sliding takes.
-    const bool few = options.specialise && inputs * outputs <= 1024
-            && terms_of_data(problem) <= 4096;
-    double cycles = few ? meetings * (inputs * outputs) / plain : HUGE_VAL;
-    const auto *const tiles
-            = implicit_gemm::products_of(problem.src.type, options.fpmath);
-    std::string refusal;
-    const auto mapping = bytes == 2
-            ? std::nullopt
-            : implicit_gemm::dense_mapping_of(problem, tiles->types, refusal);
-    if (mapping) {
-        const auto choice = implicit_gemm::choose_tile(*tiles, mapping->problem,
-                multiprocessors, convolution_workspace_limit(options));
-        if (choice.tile != nullptr && choice.useful >= tiles->least_useful)
-            cycles = std::min(cycles, choice.cycles);
-    } else {
-        const double rate = bytes == 8 ? 81 : bytes == 4 ? 134 : 800;
-        cycles = std::min(cycles,
-                meetings * rounded_up(inputs, bytes == 2 ? 64 : 32)
-                        * rounded_up(outputs, bytes == 2 ? 32 : 16) / rate);
-    }
-    const double written = cut.mapping.operands[0].staged ? 3.5 : 1.0;
-    const double read = cut.mapping.operands[2].staged ? 3.5 : 1.0;
-    return col2im::first_launches + cycles
-            + 1.0 * bytes
-            * (written * elements_of(problem.src)
-                    + read * elements_of(problem.dst))
-            / col2im::memory_rate;
 }
 
 /// Bytes of an element as tensor cores multiply it: those of relaxed f32 multiply once, as
@@ -171,12 +115,17 @@ struct cycles_of_a_point {
     double of_tiles(const compile_options &options) const {
         return with_moved(cycles_of_tiles(problem, options));
     }
-    /// One part after the other, each with launches and copies; of more of them, which cuDNN
-    /// alone takes, none is as slow.
+    /// One part after the other, each with launches and copies. What is left to cuDNN, more parts
+    /// and long windows, is slower than by any other kernel.
     double of_parts(const compile_options &options) const {
         constexpr double cycles_of_a_part = 30e3;
         const convolution_parts all = implicit_gemm::parts_for(problem);
         if (!all.refusal.empty()) return HUGE_VAL;
+        const auto &window = all.parts.front().problem.weights.dims;
+        if (!is_of_weights(problem)
+                && *std::max_element(window.begin() + 3, window.end())
+                        > implicit_gemm::longest_window)
+            return HUGE_VAL;
         const auto parts = static_cast<double>(all.parts.size());
         return of_tiles(options)
                 + (parts > 1 ? parts * cycles_of_a_part / weights[0]
@@ -184,6 +133,54 @@ struct cycles_of_a_point {
                              : 0.0);
     }
 };
+
+/// Cycles of 1.7 GHz that a gradient of src takes by the better of tensor cores and
+/// plain products, with its copies.
+double cycles_without_col2im(const convolution_problem &problem,
+        const compile_options &options, const col2im::work_cut &cut,
+        int multiprocessors) {
+    const int64_t bytes = detail::size_of(problem.src.type);
+    const int64_t inputs = problem.src.dims[1];
+    const int64_t outputs = problem.dst.dims[1];
+    int64_t terms = outputs;
+    for (size_t i = 0; i < 3; ++i)
+        terms *= taps_of_a_point(problem, i);
+    // What gpu_sliding takes.
+    const bool few
+            = options.specialise && inputs * outputs <= 1024 && terms <= 4096;
+    const cycles_of_a_point each {problem};
+    const double points = each.points / multiprocessors;
+    // Of 16 bits as the choice was timed on the H100.
+    const double sliding = few
+            ? points * (bytes == 2 ? each.products / 40 : each.of_sliding())
+            : HUGE_VAL;
+    double tiles = HUGE_VAL;
+    const auto *const set
+            = implicit_gemm::products_of(problem.src.type, options.fpmath);
+    std::string refusal;
+    const auto mapping = bytes == 2
+            ? std::nullopt
+            : implicit_gemm::dense_mapping_of(problem, set->types, refusal);
+    if (mapping) {
+        const auto choice = implicit_gemm::choose_tile(*set, mapping->problem,
+                multiprocessors, convolution_workspace_limit(options));
+        if (choice.tile != nullptr && choice.useful >= set->least_useful)
+            tiles = choice.cycles;
+    } else {
+        const double rate = bytes == 8 ? 81 : bytes == 4 ? 134 : 800;
+        tiles = points * each.products / (inputs * outputs)
+                * rounded_up(inputs, bytes == 2 ? 64 : 32)
+                * rounded_up(outputs, bytes == 2 ? 32 : 16) / rate;
+    }
+    const double written = cut.mapping.operands[0].staged ? 3.5 : 1.0;
+    const double read = cut.mapping.operands[2].staged ? 3.5 : 1.0;
+    const double others = col2im::first_launches
+            + 1.0 * bytes
+                    * (written * elements_of(problem.src)
+                            + read * elements_of(problem.dst))
+                    / col2im::memory_rate;
+    return std::min(sliding + others, margin_of_tiles * (tiles + others));
+}
 
 } // namespace
 
@@ -221,9 +218,6 @@ std::string sliding_yields(
             "a product and sums of it take less time");
 }
 
-// In 300 gradients of src the estimate of col2im is off by 12 %, that of the other kernels by
-// a factor of 1.6. With the margin below the choice takes 1.05 times as long as the faster
-// kernel (H100, dc6f57a).
 std::string col2im_yields(
         const convolution_problem &problem, const compile_options &options) {
     std::string refusal;
@@ -233,8 +227,7 @@ std::string col2im_yields(
     const int multiprocessors = multiprocessors_of(options);
     const double others
             = cycles_without_col2im(problem, options, *cut, multiprocessors);
-    constexpr double margin = 0.85;
-    if (cut->cycles < margin * others) return {};
+    if (cut->cycles < others) return {};
     const auto us = [](double cycles) {
         return static_cast<int64_t>(cycles / col2im::cycles_of_us);
     };

@@ -14,10 +14,12 @@
 
 namespace gradnn::test {
 
-/// Groups of one channel, of one and some, or of few of each, of any rank, window and layout.
+/// Groups of one channel, of one and some, or of few of each, of any rank, window and layout, and
+/// now and then a first layer along one axis, of whose many taps strides leave few for a result.
 inline convolution_problem random_depthwise(
         random_source &random, int64_t scale = 1) {
     convolution_problem p;
+    const bool first_layer = random.integer(0, 15) == 0;
     p.direction = random.pick(std::vector {convolution_direction::backward_data,
             convolution_direction::backward_data,
             convolution_direction::backward_weights,
@@ -29,37 +31,47 @@ inline convolution_problem random_depthwise(
     const int64_t images = scale * random.integer(1, 3);
     const bool grouped = random.integer(0, 1) == 0;
     const bool many = grouped && random.integer(0, 4) == 0;
-    const int64_t group = grouped ? random.integer(1, 8) : 1;
-    const int64_t groups = many ? random.integer(1, 2)
+    const int64_t group = first_layer ? random.integer(1, 2)
+            : grouped                 ? random.integer(1, 8)
+                                      : 1;
+    const int64_t groups = first_layer ? 1
+            : many                     ? random.integer(1, 2)
             : grouped ? random.pick(std::vector<int64_t> {1, 2, 3, 4, 8, 12})
                       : random.pick(std::vector<int64_t> {
                               1, 2, 3, 4, 8, 10, 16, 24, 33, 40});
-    const int64_t multiplier = many
-            ? random.pick(std::vector<int64_t> {20, 24, 32, 17})
+    const int64_t multiplier = first_layer ? random.integer(300, 512)
+            : many    ? random.pick(std::vector<int64_t> {20, 24, 32, 17})
             : grouped ? random.integer(1, 8)
             : random.integer(0, 3) == 0
             ? random.pick(std::vector<int64_t> {2, 2, 3, 4})
             : 1;
     // Of src and of dst.
     const int64_t both[2] = {group, multiplier};
-    const int64_t rank = random.pick(std::vector<int64_t> {1, 2, 2, 2, 3});
+    const int64_t rank = first_layer
+            ? 1
+            : random.pick(std::vector<int64_t> {1, 2, 2, 2, 3});
+    if (first_layer) p.direction = convolution_direction::backward_data;
     const bool forward = p.direction == convolution_direction::forward;
     p.src.dims = {images, groups * both[forward], 1, 1, 1};
     p.dst.dims = {images, groups * both[!forward], 1, 1, 1};
     p.weights.dims = {groups, both[!forward], both[forward], 1, 1, 1};
     const int64_t same_window = random.integer(1, rank == 3 ? 3 : 7);
     const bool same = random.integer(0, 1) == 0;
-    const int64_t stride = random.pick(std::vector<int64_t> {1, 1, 1, 2, 3});
+    const int64_t stride = first_layer
+            ? random.integer(4, 8)
+            : random.pick(std::vector<int64_t> {1, 1, 1, 2, 3});
     const int64_t gap = random.pick(std::vector<int64_t> {1, 1, 1, 2, 3, 20});
     for (auto a = static_cast<size_t>(3 - rank); a < 3; ++a) {
         int64_t &k = p.weights.dims[a + 3];
         const int64_t long_row
                 = random.pick(std::vector<int64_t> {9, 16, 17, 31, 40, 63});
-        k = same ? same_window
-                 : random.pick(rank == 1 ? std::vector<int64_t> {2, 3, 5, 13,
-                                       long_row, long_row, long_row}
-                                         : std::vector<int64_t> {1, 2, 3, 4, 5,
-                                                 rank == 3 ? 2 : 13});
+        k = first_layer ? random.integer(10, 16)
+                : same
+                ? same_window
+                : random.pick(rank == 1 ? std::vector<int64_t> {2, 3, 5, 13,
+                                      long_row, long_row, long_row}
+                                        : std::vector<int64_t> {1, 2, 3, 4, 5,
+                                                rank == 3 ? 2 : 13});
         p.strides[a] = stride;
         p.dilations[a] = gap;
         const int64_t reach = (k - 1) * gap;

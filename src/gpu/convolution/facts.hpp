@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <numeric>
 
 #include "gpu/device/rounding.hpp"
 #include "gpu/kernels.hpp"
@@ -67,7 +68,18 @@ inline bool is_matrix_product(const convolution_problem &problem) {
     return problem.weights.dims[0] == 1;
 }
 
-/// Terms of a sum that is no gradient of weights.
+/// Taps along an axis that meet one point of what is written, at most: strides share them out
+/// among the points of src.
+inline int64_t taps_of_a_point(
+        const convolution_problem &problem, size_t axis) {
+    const int64_t stride = problem.strides[axis];
+    return ceil_div(problem.weights.dims[3 + axis],
+            is_to_src(problem)
+                    ? stride / std::gcd(stride, problem.dilations[axis])
+                    : 1);
+}
+
+/// Terms of a sum that is no gradient of weights, were there no strides.
 inline int64_t terms_of_data(const convolution_problem &problem) {
     const auto &weights = problem.weights.dims;
     return weights[3] * weights[4] * weights[5]

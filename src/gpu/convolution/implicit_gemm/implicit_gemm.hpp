@@ -99,6 +99,10 @@ struct dense_mapping {
     std::array<size_t, 3> order {0, 1, 2};
 };
 
+/// Positions of a window along an axis for which CUTLASS keeps a bit: gradients of weights may
+/// have more.
+constexpr int64_t longest_window = 32;
+
 /// Nothing, and the reason, where kernels of those types cannot do it.
 std::optional<dense_mapping> dense_mapping_of(
         const detail::convolution_problem &problem, const element_types &types,

@@ -76,7 +76,7 @@ constexpr tile_set f64_set {.kernel = "convolution.gpu_f64",
         .terms = 16,
         // Three quarters of what the tensor cores of an H200 can do.
         .rate = 100.0,
-        // With more cuDNN takes 4.7 times as long in the mean of 55 gradients (H200, dc234e42).
+        // cuDNN takes 4.7 times as long in the mean of 55 gradients of a larger share (H200).
         .least_useful = 0.05,
         .longest_chain = 768};
 

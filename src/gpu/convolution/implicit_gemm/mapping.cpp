@@ -22,8 +22,6 @@ using detail::text;
 constexpr int64_t largest_size = int64_t {1} << 30;
 /// CUTLASS's limit of a tensor.
 constexpr int64_t most_bytes = int64_t {1} << 31;
-/// Positions of a window along an axis for which CUTLASS keeps a bit.
-constexpr int64_t longest_window = 32;
 
 /// An axis of a caller's tensor.
 struct axis {

@@ -1,6 +1,5 @@
 #include <array>
 #include <cstdint>
-#include <numeric>
 
 #include "base/text.hpp"
 #include "gpu/convolution/facts.hpp"
@@ -19,6 +18,8 @@ using detail::text;
 namespace {
 
 constexpr int64_t most_positions = int64_t {1} << 28;
+/// Of all that is read for a result and its neighbours: counted in 32 bits.
+constexpr int64_t most_weights_met = 1 << 16;
 
 pitches pitches_of(const tensor_view &tensor) {
     std::array<int64_t, 5> at = tensor.strides;
@@ -62,15 +63,14 @@ std::string refusal_of(const convolution_problem &p) {
     const int64_t multiples = weights[forward ? 2 : 1];
     const bool of_data = !is_of_weights(p)
             || (weights[2] == 1 && multiples <= most_multiples);
-    // Strides share the taps out among the positions that a point of dst meets.
-    double terms = of_data ? static_cast<double>(multiples) : 1;
-    for (size_t i = 0; i < 3; ++i)
-        terms *= ceil_div(weights[i + 3],
-                is_to_src(p)
-                        ? p.strides[i] / std::gcd(p.strides[i], p.dilations[i])
-                        : 1);
-    if (terms > longest_chain)
-        return "takes sums of at most 4,096 terms; " + given(p);
+    int64_t all = of_data ? multiples : 1, terms = all;
+    for (size_t i = 0; i < 3; ++i) {
+        all *= weights[i + 3];
+        terms *= taps_of_a_point(p, i);
+    }
+    if (terms > longest_chain || all > most_weights_met)
+        return "takes sums of at most 4,096 terms, by 2^16 weights; "
+                + given(p);
     if (p.src.dims[0] >= most_positions
             || std::max(p.src.dims[1], p.dst.dims[1]) >= int64_t {1} << 24)
         return "takes less than 2^28 images and 2^24 channels; " + given(p);

@@ -172,13 +172,12 @@ struct cut_list {
     void add_lines(cut c) {
         const int bytes = bytes_of(p.type);
         const int most_sums = p.type == element::f64 ? 8 : 16;
-        // Rows begin and end at multiples of it, wherever positions of the middle axis do.
-        problem_specification of_rows = p;
-        of_rows.middle = {};
+        // Rows begin and end at multiples of it, and a block's part of one begins at one
+        // (lines.cuh), wherever positions of the middle axis do.
         const auto is_line = [&](int vector) {
             return p.alignment % (vector * bytes) == 0
                     && elements_of_row(p) % vector == 0
-                    && pitches_divide(of_rows, vector, false);
+                    && pitches_divide(p, vector, false, false);
         };
         for (const int vector : longest_vectors(p.type, 3, is_line))
             for (const int words : {1, 2, 3, 4, 5, 6, 8, 12, 16})

@@ -182,14 +182,15 @@ struct tables {
 // map of the walk repeats.
 
 /// Whether all pitches but those of the columns and the inner elements are multiples.
-constexpr bool pitches_divide(
-        const problem_specification &p, int by, bool written) {
+constexpr bool pitches_divide(const problem_specification &p, int by,
+        bool written, bool middle = true) {
     for (int i = 0; i < most_outer; ++i)
         if (p.outer[i] > 1
                 && (written ? p.outer_write[i] : p.outer_read[i]) % by)
             return false;
     for (const axis *a : {&p.walk, &p.middle})
-        if (a->is_there() && (written ? a->write_pitch : a->read_pitch) % by)
+        if (a->is_there() && (middle || a != &p.middle)
+                && (written ? a->write_pitch : a->read_pitch) % by)
             return false;
     return true;
 }
