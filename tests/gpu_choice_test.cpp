@@ -302,10 +302,10 @@ TEST_F(gpu_choice, follows_the_numbers_of_products) {
                  {f64_tiles, f64, 16, 1, 64, 64, 64, 3},
                  // Thirteen parts, one after the other, by tiles.
                  {plain, f32, 16, 13, 416, 416, 10, 3},
-                 // Groups of 2 and 6 channels, of 2 and 2, of 16 and 16.
+                 // Groups of 2 and 6 channels, of 2 and 2, of 32 and 32.
                  {plain, f32, 8, 12, 24, 72, 56, 3},
                  {plain, bf16, 8, 4, 8, 8, 56, 3},
-                 {cudnn, bf16, 8, 4, 64, 64, 56, 3},
+                 {cudnn, bf16, 8, 4, 128, 128, 56, 3},
                  // Products of matrices in f64 are cuDNN's, but not sums of 100,352
                  // terms for so few weights.
                  {f64_tiles, f64, 32, 1, 64, 64, 56, 1, false},
