@@ -70,6 +70,15 @@ TEST_F(gpu_launches, of_bench_cases) {
             << "the cases miss rows of the lists";
 }
 
+// Odd attributes: windows that never meet src, pads below 0. Thinned, every fifth case.
+TEST_F(gpu_launches, of_conformance_cases) {
+    std::vector<choice_problem> problems;
+    for (size_t number = 0; const choice_problem &each : suite_problems())
+        if (number++ % 5 == 0 || !thinned()) problems.push_back(each);
+    EXPECT_GE(launch_all(problems, true).size(), thinned() ? 6U : 10U)
+            << "the cases miss rows of the lists";
+}
+
 // Of the tier that is compiled with the library. Thinned, every third problem: they come in
 // eights, of four types and two layouts.
 TEST_F(gpu_launches, of_bench_cases_with_specialise_off) {

@@ -120,7 +120,8 @@ struct cycles_of_a_point {
     double of_parts(const compile_options &options) const {
         constexpr double cycles_of_a_part = 30e3;
         const convolution_parts all = implicit_gemm::parts_for(problem);
-        if (!all.refusal.empty()) return HUGE_VAL;
+        // There are none where all windows lie beside src.
+        if (!all.refusal.empty() || all.parts.empty()) return HUGE_VAL;
         const auto &window = all.parts.front().problem.weights.dims;
         if (!is_of_weights(problem)
                 && *std::max_element(window.begin() + 3, window.end())
