@@ -372,9 +372,9 @@ TEST_F(gpu_choice, plans_of_gpu_strided_hold_their_tables) {
         return available;
     };
     const size_t before = free_bytes();
-    auto made = gpu::interpolation::make_strided(problem, {});
+    auto made = gpu::resample::make_strided(problem, {});
     ASSERT_TRUE(made.plan) << made.refusal;
-    constexpr size_t weights = 2048 * sizeof(double);
+    constexpr size_t weights = 2048 * sizeof(float);
     EXPECT_LE(free_bytes() + weights, before);
     made.plan.reset();
     EXPECT_EQ(free_bytes(), before);

@@ -3,6 +3,7 @@
 // Needs no GPU.
 #include "emulated/simt.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <set>
@@ -12,13 +13,10 @@
 
 #include <gtest/gtest.h>
 
-namespace gradnn::gpu::interpolation {
-/// The kernel's dynamic shared memory.
-alignas(16) uint4 strided_shared[256];
-} // namespace gradnn::gpu::interpolation
-
+#include "base/text.hpp"
 #include "gpu/device/dtype.cuh"
-#include "gpu/interpolation/strided.cuh"
+#include "gpu/interpolation/cuts.hpp"
+#include "gpu/interpolation/generic.cuh"
 #include "kernel/axis_map.hpp"
 #include "kernel/problem_text.hpp"
 #include "support/random.hpp"
@@ -26,7 +24,7 @@ alignas(16) uint4 strided_shared[256];
 namespace gradnn::test {
 namespace {
 
-using namespace gpu::interpolation;
+using namespace gpu::resample;
 using detail::interpolation_problem;
 using detail::tensor_view;
 using gpu::narrow;
@@ -75,7 +73,7 @@ sample random_sample(random_source &random, detail::data_type type) {
         p.coordinates = coordinate_mode::half_pixel;
     made.nxc = one_in(3);
     int64_t channels = random.integer(1, random.integer(1, 20));
-    if (made.nxc && one_in(2)) channels = (channels + 3) / 4 * 4;
+    if (made.nxc && one_in(2)) channels = (channels + 7) / 8 * 8;
     p.diff_src.type = p.diff_dst.type = type;
     p.diff_src.dims = {random.integer(1, 4), channels, 1, 1, 1};
     p.diff_dst.dims = p.diff_src.dims;
@@ -87,6 +85,7 @@ sample random_sample(random_source &random, detail::data_type type) {
         if (one_in(3)) dst = src * random.integer(1, 4);
         if (one_in(6)) src = dst * random.integer(1, 4);
         if (one_in(4)) dst = (dst + 3) / 4 * 4;
+        if (axis == 4 && one_in(3)) dst = src * random.integer(16, 24);
     }
     for (size_t axis = 0; axis < 3; ++axis) {
         p.axes[axis].src = p.diff_src.dims[axis + 2];
@@ -113,7 +112,7 @@ std::vector<Type> random_elements(int64_t count, random_source &random) {
     return elements;
 }
 
-using axis_maps = std::array<detail::axis_map, 3>;
+using axis_maps = std::array<detail::axis_map, 3>; // of D, H, W
 
 axis_maps make_axis_maps(const interpolation_problem &problem) {
     axis_maps maps;
@@ -158,7 +157,7 @@ template <typename Type>
 void expect_right(const sample &of, const axis_maps &maps,
         const std::vector<Type> &diff_dst, const std::vector<Type> &diff_src) {
     const double digits = sizeof(Type) == 8             ? 1e-12
-            : sizeof(Type) == 4                         ? 2e-7
+            : sizeof(Type) == 4                         ? 4e-7
             : type_of<Type>() == detail::data_type::f16 ? 2e-3
                                                         : 1e-2;
     const auto &dims = of.problem.diff_src.dims;
@@ -200,67 +199,119 @@ std::set<std::string> kinds_of_samples(
     return seen;
 }
 
-/// The tables of the axes, on the host, for a problem's work.
-struct host_axes {
-    host_axes(const axis_maps &maps, strided_work &work) {
-        for (size_t axis = 0; axis < 3; ++axis) {
-            const detail::axis_map &map = maps[axis];
-            for (int64_t i = 0; i < map.src; ++i)
-                ranges[axis].push_back(
-                        {map.first(i), map.count(i), map.offset(i)});
-            weights[axis] = map.all_weights<double>();
-            work.ranges[axis] = ranges[axis].data();
-            work.weights[axis] = weights[axis].data();
-        }
-    }
-
-    std::array<std::vector<tap_range>, 3> ranges;
-    std::array<std::vector<double>, 3> weights;
-};
+/// The kernel's dynamic shared memory: sums of 8 bytes, 8 of each thread.
+alignas(16) char shared[generic_threads * 8 * 8];
 
 template <typename Kernel>
 void run_blocks(int64_t blocks, random_source &random, const Kernel &kernel) {
-    emulated::shared_memory
-            = reinterpret_cast<char *>(static_cast<uint4 *>(strided_shared));
-    emulated::shared_bytes = sizeof strided_shared;
+    emulated::shared_memory = shared;
+    emulated::shared_bytes = sizeof shared;
     emulated::grid_size = {static_cast<unsigned>(blocks), 1, 1};
     for (int64_t i = 0; i < blocks; ++i)
-        emulated::block::run(static_cast<unsigned>(i), strided_threads,
+        emulated::block::run(static_cast<unsigned>(i), generic_threads,
                 random.integer(0, 1) == 1, kernel);
 }
 
-/// What was run: "side by side", elements, parts.
+/// All of a problem but the kernel.
+template <typename Type>
+struct strided_run {
+    static constexpr element kind = type_of<Type>() == detail::data_type::f32
+            ? element::f32
+            : type_of<Type>() == detail::data_type::f64 ? element::f64
+            : type_of<Type>() == detail::data_type::f16 ? element::f16
+                                                        : element::bf16;
+    using stored = gpu::jit::stored_of<kind>;
+    using sum = gpu::jit::sum_of<kind>;
+    using total = gpu::long_sum<sum>;
+
+    random_source &random;
+    const mapped_problem &of;
+    const sharing h;
+    const stored *read;
+    stored *written;
+    host_tables<sum> host {of};
+    tables<sum> map {at(0), at(1), at(2), nullptr};
+    std::vector<total> sums {};
+
+    axis_table<sum> at(size_t axis) const {
+        return {host.places[axis].data(), host.weights[axis].data()};
+    }
+    template <int vector, int together, int chunk>
+    void run() {
+        sums.resize(static_cast<size_t>(
+                h.parts * h.groups * h.side * vector * together));
+        // Fewer blocks than elements need: they go on.
+        const auto run_once = [&](int64_t blocks, bool adds_parts) {
+            run_blocks(blocks, random, [&] {
+                generic_kernel<kind, vector, together, chunk, true>(read,
+                        written, map, of.specification, h, sums.data(),
+                        adds_parts);
+            });
+        };
+        run_once(random.integer(1, 9) * h.parts, false);
+        if (h.parts > 1) run_once(random.integer(1, 3), true);
+    }
+    void run_any() {
+        constexpr int widest = 16 / gpu::jit::bytes_of(kind);
+        if (h.vector > 1)
+            run<widest, 1, 1>();
+        else if (h.together == 1 && h.chunk == 1)
+            run<1, 1, 1>();
+        else if (h.together == 1)
+            run<1, 1, widest>();
+        else if (h.chunk == 1)
+            run<1, 4, 1>();
+        else
+            run<1, 4, widest>();
+    }
+};
+
+/// What was run: "vector, together, chunk, lanes, parts".
 template <typename Type>
 std::string run_sample(random_source &random) {
     using sum = sum_of<Type>;
     const sample of = random_sample(random, type_of<Type>());
-    const axis_maps maps = make_axis_maps(of.problem);
-    strided_work work = strided_work_of(of.problem, 1);
-    work.side_by_side = random.integer(0, 1) == 1;
-    work.elements = 1 << random.integer(0, 8);
-    work.parts = 1 << random.integer(0, 3);
+    SCOPED_TRACE(detail::given(of.problem));
+    std::string refusal;
+    const auto mapped = specifications_of({of.problem}, 16, refusal, true);
+    if (mapped.empty()) {
+        ADD_FAILURE() << refusal;
+        return {};
+    }
+    sharing h = sharing_of(mapped[0].specification, true,
+            is_of_ones(mapped[0].maps[2]) && random.integer(0, 3) > 0, 1);
+    h.lanes = 1 << random.integer(0, 8);
+    while (h.lanes * h.side > generic_threads)
+        h.lanes /= 2;
+    h.parts = 1 << random.integer(0, 3);
     // A block has hundreds of fibers.
-    if (work.count / work.elements > 100) return {};
-    const host_axes axes(maps, work);
+    if (h.groups * h.lanes * h.side > 100 * generic_threads) return {};
     const auto elements = random_elements<Type>(of.elements[0], random);
+    // At any multiple of their elements.
+    const auto apart = [&] {
+        return static_cast<size_t>(random.integer(0, 1) * random.integer(1, 7));
+    };
+    const auto bytes_of_all = [](size_t count) {
+        return std::vector<uint4>(count * sizeof(Type) / 16 + 2);
+    };
+    const size_t read_at = apart(), written_at = apart();
+    auto read = bytes_of_all(elements.size() + read_at);
     std::vector<Type> diff_src(static_cast<size_t>(of.elements[1]),
             narrow<Type>(static_cast<sum>(NAN)));
-    using total = gpu::long_sum<sum>;
-    std::vector<total> partial(static_cast<size_t>(work.count * work.parts));
-    const auto run = [&](int64_t blocks, const total *from, total *to) {
-        run_blocks(blocks, random, [&] {
-            strided_kernel<Type>(
-                    elements.data(), diff_src.data(), from, to, work);
-        });
-    };
-    // Fewer blocks than elements need: they go on.
-    run(random.integer(1, 9) * work.parts, nullptr,
-            work.parts > 1 ? partial.data() : nullptr);
-    if (work.parts > 1) run(random.integer(1, 3), partial.data(), nullptr);
-    SCOPED_TRACE(detail::given(of.problem));
-    expect_right(of, maps, elements, diff_src);
-    return std::to_string(work.side_by_side) + std::to_string(work.elements)
-            + " " + std::to_string(work.parts);
+    auto written = bytes_of_all(diff_src.size() + written_at);
+    auto *const from = reinterpret_cast<Type *>(read.data()) + read_at;
+    auto *const to = reinterpret_cast<Type *>(written.data()) + written_at;
+    std::ranges::copy(elements, from);
+    std::ranges::copy(diff_src, to);
+    using run = strided_run<Type>;
+    run made {random, mapped[0], h,
+            reinterpret_cast<const typename run::stored *>(from),
+            reinterpret_cast<typename run::stored *>(to)};
+    made.run_any();
+    std::copy_n(to, diff_src.size(), diff_src.begin());
+    expect_right(of, make_axis_maps(of.problem), elements, diff_src);
+    return detail::text(h.vector, ' ', h.together, ' ', h.chunk, ": ", h.lanes,
+            ' ', h.parts);
 }
 
 template <typename Type>
@@ -269,6 +320,10 @@ void run_samples(uint64_t seed) {
             = kinds_of_samples(seed, thinned() ? 40 : 100, run_sample<Type>);
     if (testing::Test::HasFailure()) return;
     EXPECT_GE(seen.size(), thinned() ? 8U : 15U);
+    std::set<std::string> kernels;
+    for (const std::string &each : seen)
+        kernels.insert(each.substr(0, each.find(':')));
+    EXPECT_GE(kernels.size(), thinned() ? 4U : 5U);
 }
 
 TEST(long_sums_emulated, f32) {
@@ -277,44 +332,59 @@ TEST(long_sums_emulated, f32) {
 TEST(long_sums_emulated, bf16) {
     run_samples<__nv_bfloat16>(2);
 }
+TEST(long_sums_emulated, f16) {
+    run_samples<__half>(4);
+}
 TEST(long_sums_emulated, f64) {
     run_samples<double>(3);
 }
 
-// Parts and threads follow from the number of taps and elements.
-TEST(long_sums_emulated, cut) {
-    // As compiling writes it: axes of one element have strides of 0.
-    interpolation_problem problem;
-    problem.diff_src.dims = {1, 320, 1, 1, 1};
-    problem.diff_dst.dims = {1, 320, 64, 64, 64};
-    problem.diff_src.strides = {0, 1, 0, 0, 0};
-    problem.diff_dst.strides = {0, 1 << 18, 1 << 12, 64, 1};
-    const strided_work ncx = strided_work_of(problem, 1 << 18);
-    EXPECT_FALSE(ncx.side_by_side);
-    EXPECT_EQ(ncx.elements, 1);
-    EXPECT_EQ(ncx.parts, 4);
-    // Eight elements of 1,024 taps.
-    EXPECT_EQ(strided_work_of(problem, 1024).elements, 8);
-    EXPECT_EQ(strided_work_of(problem, 1024).parts, 1);
-    // Few taps: a thread has them alone.
-    EXPECT_EQ(strided_work_of(problem, 16).elements, strided_threads);
-    problem.diff_dst.strides = {0, 1, 64 * 64 * 320, 64 * 320, 320};
-    const strided_work nxc = strided_work_of(problem, 1 << 18);
-    EXPECT_TRUE(nxc.side_by_side);
-    EXPECT_EQ(nxc.elements, 32);
-    EXPECT_EQ(nxc.parts, 64);
+/// How threads share the sums of a problem in bf16.
+sharing sharing_in_bf16(const std::array<int64_t, 5> &src,
+        const std::array<int64_t, 5> &dst, bool nxc) {
+    interpolation_problem p;
+    p.mode = detail::interpolation_mode::linear;
+    p.coordinates = detail::coordinate_mode::half_pixel;
+    p.diff_src.type = p.diff_dst.type = detail::data_type::bf16;
+    p.diff_src.dims = src;
+    p.diff_dst.dims = dst;
+    lay_out(p.diff_src, nxc, 0);
+    lay_out(p.diff_dst, nxc, 0);
+    for (size_t axis = 0; axis < 3; ++axis)
+        p.axes[axis] = {src[axis + 2], dst[axis + 2]};
+    std::string refusal;
+    const auto mapped = specifications_of({p}, 16, refusal, true);
+    EXPECT_FALSE(mapped.empty()) << refusal;
+    return sharing_of(
+            mapped.at(0).specification, true, is_of_ones(mapped[0].maps[2]), 1);
 }
 
-// One axis, whose others have one element and strides of 0.
-TEST(long_sums_emulated, cut_of_one_axis) {
-    interpolation_problem problem;
-    problem.diff_src.dims = {4, 128, 1, 1, 172};
-    problem.diff_dst.dims = {4, 128, 1, 1, 88064};
-    problem.diff_src.strides = {172 * 128, 1, 0, 0, 128};
-    problem.diff_dst.strides = {88064 * 128, 1, 0, 0, 128};
-    const strided_work nxc = strided_work_of(problem, 1024);
-    EXPECT_TRUE(nxc.side_by_side);
-    EXPECT_EQ(nxc.elements, 32);
+// Threads and blocks follow from the taps of a sum, not from the number of sums.
+TEST(long_sums_emulated, cut) {
+    // A volume that one point has is one row, of which threads take 16 bytes at a time.
+    for (const int64_t images : {1, 100}) {
+        const sharing ncx = sharing_in_bf16(
+                {images, 320, 1, 1, 1}, {images, 320, 63, 64, 65}, false);
+        EXPECT_EQ(ncx.chunk, 8);
+        EXPECT_TRUE(ncx.ones);
+        EXPECT_EQ(ncx.lanes, generic_threads);
+        EXPECT_EQ(ncx.parts, 2);
+        const sharing nxc = sharing_in_bf16(
+                {images, 320, 1, 1, 1}, {images, 320, 63, 64, 65}, true);
+        EXPECT_EQ(nxc.vector, 8);
+        EXPECT_EQ(nxc.side, 8);
+        EXPECT_EQ(nxc.lanes, generic_threads / 8);
+        EXPECT_EQ(nxc.parts, 128);
+    }
+    // Channels that share weights.
+    const sharing rows
+            = sharing_in_bf16({4, 64, 1, 1, 172}, {4, 64, 1, 1, 88064}, false);
+    EXPECT_EQ(rows.together, 4);
+    EXPECT_FALSE(rows.ones);
+    EXPECT_EQ(rows.lanes, 32);
+    // Few taps: a thread has them alone.
+    EXPECT_EQ(
+            sharing_in_bf16({1, 3, 1, 9, 9}, {1, 3, 1, 5, 5}, false).lanes, 1);
 }
 
 } // namespace

@@ -42,9 +42,8 @@ TEST_P(resample_compile, first_choices_fit) {
         const std::string specification = text_of(first);
         SCOPED_TRACE(specification);
         const auto start = std::chrono::steady_clock::now();
-        const auto kernel
-                = compile_kernel("gpu/interpolation/resample/kernel.cuh",
-                        specification, "gradnn_resample", of);
+        const auto kernel = compile_kernel("gpu/interpolation/kernel.cuh",
+                specification, "gradnn_resample", of);
         seconds.push_back(std::chrono::duration<double>(
                 std::chrono::steady_clock::now() - start)
                                   .count());

@@ -47,8 +47,8 @@ std::string numbered(const std::string &text, size_t number) {
 
 std::string source_of(const std::vector<job> &jobs) {
     std::string source
-            = "#include \"gpu/interpolation/resample/generic.cuh\"\n"
-              "#include \"gpu/interpolation/resample/resample.cuh\"\n"
+            = "#include \"gpu/interpolation/generic.cuh\"\n"
+              "#include \"gpu/interpolation/resample.cuh\"\n"
               "extern \"C\" void limit(const void *begin, const void *end, "
               "const "
               "void *other, const void *end_of_other, const void *steps, "
@@ -59,22 +59,30 @@ std::string source_of(const std::vector<job> &jobs) {
         const std::string name = text("element::", type);
         source += text("extern \"C\" void any_", type,
                 "(const void *read, void *written, const void *map, const void "
-                "*of, int share, bool vectors, bool descending) {\n"
+                "*of, int resident, bool descending) {\n"
                 "using namespace gradnn::gpu::resample;\nusing type = "
                 "stored_of<",
                 name, ">;\nusing maps = tables<sum_of<", name,
-                ">>;\nmaps ordered_map = *(const maps *)map;\n"
-                "problem_specification ordered = *(const problem_specification "
-                "*)of;\norder_by_sums(ordered, ordered_map);\n"
-                "const auto run = [&]<int vector>() {\n"
+                ">>;\nauto ordered_map = *(const maps *)map;\n"
+                "const auto &p = *(const problem_specification *)of;\n"
+                "auto ordered = p;\norder_by_sums(p, ordered);\n"
+                "order_by_sums(p, ordered_map);\n"
+                "const auto h = sharing_of(ordered, false, false, resident);\n"
+                "const auto run = [&]<int vector, int together, int chunk>() "
+                "{\n"
                 "gradnn::emulated::launch(3, 64, 0, descending, [&] { "
-                "resample_any<",
+                "generic_kernel<",
                 name,
-                ", vector>((const type *)read, (type *)written, ordered_map, "
-                "ordered, share); }); };\nconstexpr int "
-                "widest = 16 / "
-                "sizeof(type);\nif (vectors) run.template operator()<widest>();"
-                " else run.template operator()<1>();\n}\n");
+                ", vector, together, chunk, false>((const type *)read, "
+                "(type *)written, ordered_map, ordered, h, nullptr, false); "
+                "}); };\nconstexpr int widest = 16 / sizeof(type);\n"
+                "if (h.vector > 1) run.template operator()<widest, 1, 1>();\n"
+                "else if (h.together == 1 && h.chunk == 1) "
+                "run.template operator()<1, 1, 1>();\n"
+                "else if (h.together == 1) "
+                "run.template operator()<1, 1, widest>();\n"
+                "else if (h.chunk == 1) run.template operator()<1, 4, 1>();\n"
+                "else run.template operator()<1, 4, widest>();\n}\n");
     }
     for (size_t i = 0; i < jobs.size(); ++i) {
         if (jobs[i].specification.empty()) continue;
@@ -273,13 +281,11 @@ protected:
         if (of.specification.empty()) {
             constexpr const char *names[]
                     = {"any_f32", "any_f64", "any_bf16", "any_f16"};
-            const bool vectors = is_of_vectors(p, 16 / bytes_of(p.type));
-            const int vector = vectors ? 16 / bytes_of(p.type) : 1;
-            const int share = generic_share(p, vector, number % 3 * 100 + 1);
+            const int resident = static_cast<int>(number) % 3 * 100 + 1;
             library.function<void(const void *, void *, const void *,
-                    const void *, int, bool, bool)>(
-                    names[static_cast<size_t>(p.type)])(read.data(),
-                    written.data(), &map, &p, share, vectors, false);
+                    const void *, int, bool)>(
+                    names[static_cast<size_t>(p.type)])(
+                    read.data(), written.data(), &map, &p, resident, false);
             return;
         }
         library.function<void(const void *, void *, const void *, bool)>(

@@ -15,11 +15,11 @@ plan_or_refusal alone(const Problem &problem, const compile_options &options) {
 
 constexpr detail::kernel<interpolation_problem> interpolation_kernels[] = {
         {"interpolation.copy", "equal sizes, any layout: a copy",
-                interpolation::make_copy},
+                resample::make_copy},
         {"interpolation.gpu_resample",
                 "up to 512 taps along an axis, compiled for the problem",
                 alone<resample::make_fused>, nullptr, false, true},
-        {"interpolation.gpu_strided", "everything", interpolation::make_strided,
+        {"interpolation.gpu_strided", "everything", resample::make_strided,
                 nullptr, true},
 };
 

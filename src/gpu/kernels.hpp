@@ -23,13 +23,11 @@ namespace bias {
 maker<detail::fused_bias> make;
 }
 
-namespace interpolation {
-interpolation_maker make_copy;
-interpolation_maker make_strided;
-} // namespace interpolation
 namespace resample {
+interpolation_maker make_copy;
 maker<detail::fused_interpolation> make_fused;
-}
+interpolation_maker make_strided;
+} // namespace resample
 
 namespace col2im {
 convolution_maker make;

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "gpu/interpolation/resample/cuts.hpp"
+#include "gpu/interpolation/cuts.hpp"
 #include "gpu_cuts/fused_ops.hpp"
 #include "gpu_cuts/h100.hpp"
 #include "kernel/problem.hpp"

@@ -1,4 +1,4 @@
-#include "gpu/interpolation/resample/cuts.hpp"
+#include "gpu/interpolation/cuts.hpp"
 
 #include <algorithm>
 #include <map>

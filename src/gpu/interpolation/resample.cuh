@@ -2,9 +2,9 @@
 // tiles of shared memory, or share rows of sums in it.
 #pragma once
 
-#include "gpu/interpolation/resample/lines.cuh"
-#include "gpu/interpolation/resample/tiles.cuh"
-#include "gpu/interpolation/resample/walk.cuh"
+#include "gpu/interpolation/lines.cuh"
+#include "gpu/interpolation/tiles.cuh"
+#include "gpu/interpolation/walk.cuh"
 
 namespace gradnn::gpu::resample {
 

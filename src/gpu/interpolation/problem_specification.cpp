@@ -1,11 +1,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <utility>
 
 #include "base/text.hpp"
-#include "gpu/interpolation/resample/cuts.hpp"
+#include "gpu/interpolation/cuts.hpp"
 #include "gpu/jit/specification_text.hpp"
 #include "gpu/runtime/copy_shape.hpp"
 #include "kernel/problem_text.hpp"
@@ -27,6 +28,8 @@ constexpr int64_t longest_chain = 512;
 /// along an axis are unrolled; not all images, on whose number no bits depend.
 constexpr int64_t longest_sum = 2048;
 constexpr int64_t many_sums = 8192;
+/// Of a channel that has one sum, whose terms no other sum has: threads share longer ones.
+constexpr int64_t longest_alone = 64;
 
 axis axis_of(const axis_map &map, int64_t write_pitch, int64_t read_pitch) {
     axis made {static_cast<int>(map.src), static_cast<int>(map.dst), 1,
@@ -108,33 +111,36 @@ pattern repetition_of(const axis_map &map, element type, bool places) {
     return {};
 }
 
-std::string refusal_of(
-        const interpolation_problem &p, const std::vector<axis_map> &maps) {
+/// `any`: of gpu_strided.
+std::string refusal_of(const interpolation_problem &p,
+        const std::vector<axis_map> &maps, bool any) {
+    if (std::max(std::ranges::max(p.diff_src.dims),
+                std::ranges::max(p.diff_dst.dims))
+            >= (any ? 4 : 1) * most_positions)
+        return text("takes less than 2^", any ? 31 : 29,
+                " positions along an axis; ", given(p));
+    if (any) return {};
     if (maps.empty())
         return "takes an axis that is resampled, given equal sizes";
-    int64_t terms = 1;
+    int64_t terms = 1, longest = 0;
     bool unrolled = true;
     for (const axis_map &map : maps) {
         unrolled = unrolled && map.two_taps && map.max_count <= most_taps;
+        longest = std::max(longest, map.max_count);
         terms *= std::max<int64_t>(1, map.max_count);
-        if (map.max_count > longest_chain)
-            return text("takes sums of at most ", longest_chain,
-                    " terms along an axis, given ", map.max_count);
         if (map.src * map.max_count > most_weights)
             return "takes axes whose tables are small; " + given(p);
     }
     const auto &dims = p.diff_src.dims;
-    const int64_t sums = dims[1] * dims[2] * dims[3] * dims[4];
-    if (terms > longest_sum && !(unrolled && sums >= many_sums))
-        return text("takes sums of over ", longest_sum,
-                " terms where they have at most ", most_taps,
-                " along an axis, by two taps, and an image has at least ",
-                many_sums, " sums, given ", sums, " sums of ", terms);
-    for (const auto *tensor : {&p.diff_src, &p.diff_dst})
-        for (size_t i = 0; i < 5; ++i)
-            if (tensor->dims[i] >= most_positions)
-                return "takes less than 2^29 positions along an axis; "
-                        + given(p);
+    const int64_t of_channel = dims[2] * dims[3] * dims[4];
+    const int64_t most = of_channel == 1 ? longest_alone
+            : unrolled && dims[1] * of_channel >= many_sums
+            ? std::numeric_limits<int64_t>::max()
+            : longest_sum;
+    if (longest > longest_chain || terms > most)
+        return text("takes sums of at most ", longest_chain,
+                " terms along an axis and ", most, " in all, given ", longest,
+                " and ", terms);
     return {};
 }
 
@@ -158,6 +164,11 @@ std::string text_of(const pattern &of) {
 
 } // namespace
 
+bool is_of_ones(const axis_map &map) {
+    return std::ranges::all_of(map.all_weights<double>(),
+            [](double weight) { return weight == 1; });
+}
+
 bool can_walk_first(const problem_specification &p) {
     constexpr int most_inner[] = {1, 3, 64, 64}; // more f32 was not measured
     const long long layer = 1LL * p.column.read * p.inner;
@@ -170,7 +181,7 @@ bool can_walk_first(const problem_specification &p) {
 
 std::vector<mapped_problem> specifications_of(
         const detail::fused_interpolation &whole, int alignment,
-        std::string &refusal) {
+        std::string &refusal, bool any) {
     const interpolation_problem &p = whole.problem;
     problem_specification s {};
     s.type = element_of(p.diff_src.type);
@@ -187,9 +198,19 @@ std::vector<mapped_problem> specifications_of(
         int64_t read_pitch = p.diff_dst.strides[i];
         if (i >= 2) {
             axis_map map = make_axis_map(p.mode, p.coordinates, p.axes[i - 2]);
-            if (!map.identity) {
+            if (!map.identity || (any && i == 4 && axes.empty())) {
                 if (p.mode == detail::interpolation_mode::box)
                     read_pitch = -read_pitch;
+                // A point that has all of dense axes has one row.
+                if (any && !axes.empty() && axes.back().written * map.src == 1
+                        && axes.back().read_pitch == map.dst * read_pitch
+                        && is_of_ones(map) && is_of_ones(maps.back())) {
+                    map = make_axis_map(detail::interpolation_mode::nearest,
+                            detail::coordinate_mode::half_pixel,
+                            {1, maps.back().dst * map.dst});
+                    axes.pop_back();
+                    maps.pop_back();
+                }
                 axes.push_back(axis_of(map, write_pitch, read_pitch));
                 maps.push_back(std::move(map));
                 continue;
@@ -200,7 +221,7 @@ std::vector<mapped_problem> specifications_of(
         kept.dst_strides[at] = write_pitch;
         kept.src_strides[at] = read_pitch;
     }
-    refusal = refusal_of(p, maps);
+    refusal = refusal_of(p, maps, any);
     if (!refusal.empty()) return {};
     // Its count is below 2^31, or refused.
     const copies::shape others = copies::arrange(kept);
@@ -213,14 +234,16 @@ std::vector<mapped_problem> specifications_of(
         s.outer_write[i] = others.dst_strides[from];
         s.outer_read[i] = others.src_strides[from];
     }
-    if (others.count >= most_positions * 4
-            || axes.back().read * axes.back().read_pitch
-                    >= most_positions * 4) {
+    if (std::ranges::max(others.dims) >= most_positions * 4
+            || (!any
+                    && (others.count >= most_positions * 4
+                            || axes.back().read * axes.back().read_pitch
+                                    >= most_positions * 4))) {
         refusal = "takes fewer elements that are not resampled; " + given(p);
         return {};
     }
     // A walk takes rows that add to two positions at most.
-    const bool walks = maps[0].two_taps;
+    const bool walks = maps[0].two_taps && !any;
     const size_t none = axes.size();
     maps.push_back(make_axis_map(p.mode, p.coordinates, {}));
     axes.push_back(axis_of(maps.back(), 0, 0));
@@ -231,6 +254,12 @@ std::vector<mapped_problem> specifications_of(
         of.walk = axes[walk];
         of.middle = axes[middle];
         of.column = axes[column];
+        if (any) {
+            // Rows of weights at multiples of 16 bytes.
+            if (of.column.most_taps >= 16)
+                of.column.most_taps = round_up(of.column.most_taps, 4);
+            return;
+        }
         of.columns = repetition_of(maps[column], s.type, true);
         of.rows = repetition_of(maps[walk], s.type, false);
         of.walk_first = walks_first(made.back());
@@ -288,8 +317,7 @@ host_tables<Sum>::host_tables(const mapped_problem &of) {
         if (axes[a]->read_pitch < 0) // all weights are 1
             for (place &each : places[a])
                 each.first = 1 - each.first - each.count;
-        const auto most
-                = static_cast<size_t>(std::max<int64_t>(1, map.max_count));
+        const auto most = static_cast<size_t>(axes[a]->most_taps);
         weights[a].assign(places[a].size() * most, Sum(0));
         for (size_t i = 0; i < places[a].size(); ++i)
             for (int64_t t = 0; t < map.count(i); ++t)
@@ -313,7 +341,7 @@ template struct host_tables<double>;
 
 std::string text_of(const specification_of_kernel &s) {
     const auto &[p, c] = s;
-    return header_of("gpu/interpolation/resample/specification.hpp", "resample",
+    return header_of("gpu/interpolation/specification.hpp", "resample",
             "specification_of_kernel",
             fields_text("of",
                     fields_text("type", p.type, "inner", p.inner, "outer",

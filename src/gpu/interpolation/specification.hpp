@@ -87,8 +87,11 @@ constexpr int outers_of(const problem_specification &p) {
 
 /// Of diff_src.
 constexpr long long elements_of(const problem_specification &p) {
-    return 1LL * outers_of(p) * p.inner * p.walk.written * p.middle.written
+    long long all = 1LL * p.inner * p.walk.written * p.middle.written
             * p.column.written;
+    for (const int count : p.outer)
+        all *= count;
+    return all;
 }
 
 /// rest % count; `rest` goes on to rest / count.
@@ -97,20 +100,6 @@ constexpr Number take_part(Number &rest, int count) {
     const Number taken = rest % count;
     rest /= count;
     return taken;
-}
-
-/// Of the form that takes everything, the positions of the first outer axis that a thread has, by
-/// vectors of so many elements: threads are enough for a device that has `resident` at a time, if
-/// there are. What a thread finds for one serves its others, a look at the taps some at once.
-constexpr int generic_share(
-        const problem_specification &p, int vector, long long resident) {
-    constexpr int together = 4, most_groups = 8;
-    const long long groups
-            = elements_of(p) / vector / (2 * resident * together);
-    return least(p.outer[0],
-            together
-                    * (groups < most_groups ? most(1, static_cast<int>(groups))
-                                            : most_groups));
 }
 
 /// How the work is cut. A thread has `vector` inner elements of `columns` positions of a row,

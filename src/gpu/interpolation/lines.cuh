@@ -2,7 +2,7 @@
 // the rows of sums in shared memory, from where the columns and the middle axis take them.
 #pragma once
 
-#include "gpu/interpolation/resample/walk.cuh"
+#include "gpu/interpolation/walk.cuh"
 
 namespace gradnn::gpu::resample {
 

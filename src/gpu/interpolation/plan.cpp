@@ -7,9 +7,10 @@
 
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "gpu/interpolation/resample/generic.hpp"
+#include "gpu/interpolation/generic.hpp"
 #include "gpu/jit/load.hpp"
 #include "gpu/kernels.hpp"
+#include "gpu/runtime/copy.hpp"
 #include "gpu/runtime/launch.hpp"
 #include "gpu/runtime/plan_timer.hpp"
 #include "kernel/argument_bytes.hpp"
@@ -25,8 +26,7 @@ constexpr size_t most_tried = 3; ///< kernels, until one spills no registers
 jit::kernel_launch launch_of(
         const specification_of_kernel &s, int multiprocessors) {
     const geometry g = geometry_of(s);
-    return {{"gpu/interpolation/resample/kernel.cuh", text_of(s),
-                    "gradnn_resample"},
+    return {{"gpu/interpolation/kernel.cuh", text_of(s), "gradnn_resample"},
             s.cut_by.stages > 0
                     ? std::min(g.grid, multiprocessors * s.cut_by.blocks)
                     : g.grid,
@@ -142,6 +142,42 @@ plan_or_refusal make_fused(const detail::fused_interpolation &problem,
                         0, first.backend);
             },
             detail::argument_bytes(problem), options);
+}
+
+// Everything, long sums among it, which threads share.
+plan_or_refusal make_strided(
+        const interpolation_problem &problem, const compile_options &options) {
+    std::string refusal;
+    const auto all = specifications_of({problem}, vectors, refusal, true);
+    if (all.empty()) return plan_or_refusal::refuse(refusal);
+    const problem_specification &p = all[0].specification;
+    const sharing h = sharing_of(p, true, is_of_ones(all[0].maps[2]), 1);
+    const auto map = std::make_shared<const device_tables>(
+            upload_tables(static_cast<int>(options.device), all[0]));
+    return std::make_unique<launched_plan>(
+            [=, of = p](std::span<void *const> args, std::byte *sums,
+                    const launch_stream &stream) {
+                launch_generic("interpolation.gpu_strided", of, *map, stream,
+                        args[0], args[1], {}, &h, sums);
+            },
+            static_cast<size_t>(h.sums() * 8 * sum_words(p)));
+}
+
+// Of equal sizes, any strides.
+plan_or_refusal make_copy(
+        const interpolation_problem &problem, const compile_options &) {
+    const auto is_kept = [&](const detail::interpolation_axis &axis) {
+        return is_identity(problem.mode, problem.coordinates, axis);
+    };
+    if (!std::ranges::all_of(problem.axes, is_kept))
+        return plan_or_refusal::refuse(
+                "takes equal sizes, where every output is its own input");
+    return std::make_unique<launched_plan>(
+            [of = copy_of(problem.diff_dst, problem.diff_src)](
+                    std::span<void *const> args, std::byte *,
+                    const launch_stream &stream) {
+                copy(of, args[0], args[1], stream);
+            });
 }
 
 } // namespace gradnn::gpu::resample

@@ -1,8 +1,8 @@
 // A thread's columns: their taps of one row, and the sums of these.
 #pragma once
 
-#include "gpu/interpolation/resample/device.cuh"
-#include "gpu/interpolation/resample/geometry.hpp"
+#include "gpu/interpolation/device.cuh"
+#include "gpu/interpolation/geometry.hpp"
 
 namespace gradnn::gpu::resample {
 

@@ -4,7 +4,7 @@
 #include "gpu/device/async_copy.cuh"
 #include "gpu/device/early_start.cuh"
 #include "gpu/device/elements.cuh"
-#include "gpu/interpolation/resample/geometry.hpp"
+#include "gpu/interpolation/geometry.hpp"
 
 namespace gradnn::gpu::resample {
 

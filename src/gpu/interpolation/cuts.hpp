@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/interpolation/resample/geometry.hpp"
+#include "gpu/interpolation/geometry.hpp"
 #include "gpu/runtime/multiprocessor.hpp"
 #include "kernel/axis_map.hpp"
 #include "kernel/fused_problem.hpp"
@@ -24,10 +24,14 @@ struct mapped_problem {
 
 /// The problem of tensors whose first elements are at multiples of so many bytes. In more
 /// than one form where there are ways to walk: the first serves as any. Empty, and the
-/// reason in `refusal`, where the kernels do not take it.
+/// reason in `refusal`, where the kernels do not take it. In one form, of `any` size and as long
+/// sums as may be, for gpu_strided.
 std::vector<mapped_problem> specifications_of(
         const detail::fused_interpolation &, int alignment,
-        std::string &refusal);
+        std::string &refusal, bool any = false);
+
+/// Whether all weights are 1.
+bool is_of_ones(const detail::axis_map &);
 
 /// Whether the sums along the walk, of vectors of whole rows, may come first.
 bool can_walk_first(const problem_specification &);

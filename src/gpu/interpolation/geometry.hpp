@@ -2,7 +2,7 @@
 // the host, which plans, and by the kernels.
 #pragma once
 
-#include "gpu/interpolation/resample/specification.hpp"
+#include "gpu/interpolation/specification.hpp"
 
 namespace gradnn::gpu::resample {
 

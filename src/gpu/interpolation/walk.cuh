@@ -2,7 +2,7 @@
 // sums.
 #pragma once
 
-#include "gpu/interpolation/resample/columns.cuh"
+#include "gpu/interpolation/columns.cuh"
 
 namespace gradnn::gpu::resample {
 

@@ -1,7 +1,7 @@
 // Tiles of shared memory: blocks walk through them, some on their way by copies.
 #pragma once
 
-#include "gpu/interpolation/resample/walk.cuh"
+#include "gpu/interpolation/walk.cuh"
 
 namespace gradnn::gpu::resample {
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <tuple>
 
-#include "gpu/interpolation/resample/cuts.hpp"
+#include "gpu/interpolation/cuts.hpp"
 
 namespace gradnn::gpu::resample {
 

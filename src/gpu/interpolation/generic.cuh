@@ -1,0 +1,333 @@
+// Everything: strides and sizes are arguments. A thread has a vector of inner elements of diff_src,
+// or one element, at one place of the resampled axes, of some positions of the first outer axis,
+// and reads all their taps: in the same order as the other forms, so in the same bits.
+//
+// Of long sums it has every n-th chunk of the rows' taps, a tap or 16 bytes of neighbouring ones,
+// and adds up to 256 terms in the type of plain sums, these in f64 (compensated for f64 data). A
+// block adds its threads' sums; where blocks share an element too the kernel runs once more and
+// adds theirs. That order follows from the shape alone.
+#pragma once
+
+#include "gpu/device/long_sum.cuh"
+#include "gpu/device/positions.cuh"
+#include "gpu/interpolation/device.cuh"
+#include "gpu/interpolation/generic.hpp"
+
+namespace gradnn::gpu::resample {
+
+/// What is of each axis, in the order of the sums: along `column` first, along `walk` last.
+template <typename OfAxes>
+void order_by_sums(const problem_specification &p, OfAxes &of) {
+    if (!p.walk_first) return;
+    const auto first = of.walk;
+    of.walk = of.middle;
+    of.middle = of.column;
+    of.column = first;
+}
+
+/// The elements of diff_src that a thread computes, or shares. Outer positions side by side
+/// share a look at the taps.
+template <jit::element type, int vector, int together, int chunk, bool shared>
+struct sums_of_thread {
+    using stored = jit::stored_of<type>;
+    using sum = jit::sum_of<type>;
+    using total = long_sum<sum>;
+    using sums = sum[together][vector];
+    static constexpr int elements = vector * chunk;
+    /// Rows of weights begin at multiples of 16 bytes where threads share sums and chunks are
+    /// several taps.
+    static constexpr int weights_at_once
+            = shared && chunk > 1 ? 16 / static_cast<int>(sizeof(sum)) : 1;
+    using some_weights
+            = jit::elements<type == element::f64 ? element::f64 : element::f32,
+                    weights_at_once>;
+    /// The taps of a position, and where their weights are.
+    struct taps {
+        int first, count;
+        int64_t weights;
+    };
+
+    const problem_specification &p;
+    const tables<sum> &map;
+    const bool ones;
+    const stored *read; ///< the first tap
+    stored *written;
+    taps walk = {}, middle = {}, column = {};
+    int last = 0; ///< of the outer positions that exist
+    sums some = {}, of_layer = {}, of_row = {};
+    total all[shared ? together : 1][vector] = {}; ///< where threads share sums
+
+    __device__ __forceinline__ static taps taps_of(
+            const axis_table<sum> &table, const axis &along, int64_t position) {
+        const place at = table.places[position];
+        return {at.first, at.count, position * along.most_taps};
+    }
+    /// To a vector of an outer position, at a place of the resampled axes.
+    __device__ __forceinline__ void find(int64_t unit, int64_t number) {
+        // The columns are neighbours; they are in the middle where the walk comes first.
+        int64_t at_middle = p.walk_first ? take(number, p.middle.written) : 0;
+        const int64_t at_column = take(number, p.column.written);
+        if (!p.walk_first) at_middle = take(number, p.middle.written);
+        walk = taps_of(map.walk, p.walk, number);
+        middle = taps_of(map.middle, p.middle, at_middle);
+        column = taps_of(map.column, p.column, at_column);
+        read += unit * vector + walk.first * p.walk.read_pitch
+                + middle.first * p.middle.read_pitch
+                + column.first * p.column.read_pitch;
+        written += unit * vector + number * p.walk.write_pitch
+                + at_middle * p.middle.write_pitch
+                + at_column * p.column.write_pitch;
+    }
+
+    /// Whether 16 bytes that are read, and those beside them, are at a multiple of these.
+    __device__ __forceinline__ bool is_whole(const stored *at) const {
+        return (reinterpret_cast<long long>(at) | map.others.prologue) % 16
+                == 0;
+    }
+    /// Of `there` chunks, of `taps` taps each, whose loads are on their way together; `whole`: by
+    /// one load each, else element by element.
+    template <bool whole, int most>
+    __device__ __forceinline__ void add_chunks(const stored *from, int64_t step,
+            const sum *weights, int weight_step, int there, int taps) {
+        constexpr int loads = whole ? 1 : elements;
+        using unit = jit::elements<type, elements / loads>;
+        unit values[most][together][loads];
+#pragma unroll
+        for (int k = 0; k < most; ++k) {
+            if (k >= there) break;
+#pragma unroll
+            for (int o = 0; o < together; ++o) {
+                const stored *at = from + k * step
+                        + (o < last ? o : last) * p.outer_read[0];
+#pragma unroll
+                for (int i = 0; i < loads; ++i) {
+                    if (!whole && i >= taps * vector) break;
+                    unit &value = values[k][o][i];
+                    value = unit::load(at + i);
+                    if (p.prologue != fused_op::none)
+                        value = computed<type>(p.prologue, value,
+                                unit::load(
+                                        other_of(at + i, map.others.prologue)));
+                }
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < most; ++k) {
+            if (k >= there) break;
+            some_weights factors[chunk / weights_at_once];
+#pragma unroll
+            for (int t = 0; t < chunk; t += weights_at_once)
+                if (!ones && (whole || t < taps))
+                    factors[t / weights_at_once]
+                            = some_weights::load(weights + k * weight_step + t);
+#pragma unroll
+            for (int t = 0; t < chunk; ++t) {
+                if (!whole && t >= taps) break;
+                const sum weight = ones
+                        ? sum(1)
+                        : factors[t / weights_at_once][t % weights_at_once];
+                each_of(of_row, [&](int o, int v) {
+                    const int e = t * vector + v;
+                    of_row[o][v] = jit::multiply_add(weight,
+                            values[k][o][whole ? 0 : e][whole ? e : 0],
+                            of_row[o][v]);
+                });
+            }
+        }
+    }
+    __device__ __forceinline__ static void add_and_clear(
+            sums &to, sum weight, sums &from) {
+        add_weighted(to, weight, from);
+        each_of(from, [&](int o, int v) { from[o][v] = 0; });
+    }
+    /// Of long sums a part of a row may end alike.
+    __device__ __forceinline__ void end_row(int64_t i, int64_t j) {
+        const sum weight = map.middle.weights[middle.weights + j];
+        if constexpr (!shared) {
+            add_and_clear(of_layer, weight, of_row);
+        } else {
+            const sum of_both = weight * map.walk.weights[walk.weights + i];
+            each_of(of_row, [&](int o, int v) {
+                all[o][v].add(of_both * of_row[o][v]);
+                of_row[o][v] = 0;
+            });
+        }
+    }
+    /// The taps that one of `threads` threads takes.
+    __device__ __forceinline__ void add(int thread, int threads) {
+        constexpr int longest = 32; // chunks
+        constexpr int most = together == 1 ? 4 : chunk == 1 ? 2 : 1;
+        const int left = column.count % chunk;
+        const int whole = column.count / chunk;
+        const int chunks = whole + (left > 0);
+        const int64_t rows = int64_t {walk.count} * middle.count;
+        if (rows == 0) return;
+        int at_once = 1; // chunks of a row
+        while (at_once < threads
+                && (rows * at_once < threads
+                        || (at_once < 32 && 4 * at_once <= chunks)))
+            at_once *= 2;
+        const int mine = thread % at_once;
+        const int64_t step = p.column.read_pitch * chunk;
+        const sum *const weights = map.column.weights + column.weights;
+        int64_t i = thread / at_once;
+        int64_t j = take(i, int64_t {middle.count});
+        while (i < walk.count) {
+            const stored *const from
+                    = read + i * p.walk.read_pitch + j * p.middle.read_pitch;
+            const auto add_from = [&]<bool these, int many>(
+                                          int begin, int taps) {
+                add_chunks<these, many>(from + begin * step, at_once * step,
+                        weights + begin * chunk, at_once * chunk,
+                        (whole - begin + at_once - 1) / at_once
+                                + (begin == whole),
+                        taps);
+            };
+            const auto add_whole = [&]<bool aligned>() {
+                for (int begin = mine, added = 0; begin < whole;
+                        begin += most * at_once, added += most) {
+                    if (shared && added > 0 && added % longest == 0)
+                        end_row(i, j);
+                    add_from.template operator()<aligned, most>(begin, chunk);
+                }
+            };
+            if (elements > 1 && is_whole(from))
+                add_whole.template operator()<(elements > 1)>();
+            else
+                add_whole.template operator()<false>();
+            if (left > 0 && (whole - mine) % at_once == 0)
+                add_from.template operator()<false, 1>(whole, left);
+            end_row(i, j);
+            j += threads / at_once;
+            if (j < middle.count) continue;
+            if (!shared)
+                add_and_clear(
+                        some, map.walk.weights[walk.weights + i], of_layer);
+            int64_t more = j;
+            j = take(more, int64_t {middle.count});
+            i += more;
+        }
+    }
+    /// To the first of `lanes` threads, `side` apart, the sums of the others.
+    __device__ __forceinline__ void gather(
+            total *of_block, int lane, int lanes, int side) {
+        constexpr int some_lanes = 16;
+        const auto thread = static_cast<int>(threadIdx.x);
+        while (lanes > 1) {
+            each_of(all, [&](int o, int v) {
+                of_block[(o * vector + v) * generic_threads + thread]
+                        = all[o][v];
+            });
+            __syncthreads();
+            const int left = lanes > some_lanes ? some_lanes : 1;
+            for (int k = lane + left; lane < left && k < lanes; k += left)
+                each_of(all, [&](int o, int v) {
+                    all[o][v].add(of_block[(o * vector + v) * generic_threads
+                            + thread + (k - lane) * side]);
+                });
+            __syncthreads();
+            lanes = left;
+        }
+    }
+    __device__ __forceinline__ void write() const {
+        // Those of long sums are few, and may lie anywhere.
+        constexpr int once = shared ? 1 : vector;
+        stored *to = written;
+#pragma unroll
+        for (int o = 0; o < together; ++o, to += p.outer_write[0]) {
+            if (o > last) return;
+#pragma unroll
+            for (int v = 0; v < vector; v += once) {
+                sum values[once];
+#pragma unroll
+                for (int e = 0; e < once; ++e)
+                    values[e] = shared
+                            ? static_cast<sum>(all[shared ? o : 0][v].value())
+                            : some[o][v + e];
+                jit::with_epilogue(
+                        p, finished<type, once>(values), to + v, map.others)
+                        .store(to + v);
+            }
+        }
+    }
+};
+
+/// Elements; of long sums that blocks share, the sums of their parts to `sums` or, where it
+/// `adds_parts`, elements from these.
+template <jit::element type, int vector, int together, int chunk, bool shared>
+__global__ void __launch_bounds__(generic_threads, 4) generic_kernel(
+        const jit::stored_of<type> *read, jit::stored_of<type> *written,
+        const __grid_constant__ tables<jit::sum_of<type>> map,
+        const __grid_constant__ problem_specification p,
+        const __grid_constant__ sharing h, long_sum<jit::sum_of<type>> *sums,
+        bool adds_parts) {
+    wait_and_let_later_work_start();
+    using thread_sums = sums_of_thread<type, vector, together, chunk, shared>;
+    const int side = shared ? h.side : 1;
+    const int lanes = shared && !adds_parts ? h.lanes : 1;
+    const int parts = shared && !adds_parts ? h.parts : 1;
+    const auto thread = static_cast<int>(threadIdx.x);
+    const int lane = thread / side % lanes;
+    const int of_block = static_cast<int>(blockDim.x) / (side * lanes);
+    const int vectors = p.inner / vector;
+    const int part = static_cast<int>(blockIdx.x) % parts;
+    const int64_t step = int64_t {gridDim.x} / parts * of_block;
+    for (int64_t first = int64_t {blockIdx.x} / parts * of_block;
+            first < h.groups; first += step) {
+        const int64_t group = first + thread / (side * lanes);
+        int64_t rest = group;
+        const int64_t unit = take(rest, h.sides) * side + thread % side;
+        const int64_t place = take(rest, h.places);
+        const int64_t begin = take(rest, h.outer_parts) * h.outers;
+        const bool exists = group < h.groups && unit < vectors;
+        int64_t left = p.outer[0] - begin;
+        if (left > h.outers) left = h.outers;
+        thread_sums mine {p, map, shared && h.ones,
+                read + begin * p.outer_read[0],
+                written + begin * p.outer_write[0]};
+#pragma unroll
+        for (int i = 1; i < most_outer; ++i) {
+            const int64_t at = take(rest, p.outer[i]);
+            mine.read += at * p.outer_read[i];
+            mine.written += at * p.outer_write[i];
+        }
+        if (exists) mine.find(unit, place);
+        if constexpr (shared) {
+            mine.last = static_cast<int>(left) - 1;
+            const auto kept = [&](int of_part, int o, int v) -> auto & {
+                const int64_t of_thread
+                        = (of_part * h.groups + group) * side + thread % side;
+                return sums[(of_thread * together + o) * vector + v];
+            };
+            if (exists && adds_parts)
+                for (int i = 0; i < h.parts; ++i)
+                    each_of(mine.all, [&](int o, int v) {
+                        mine.all[o][v].add(kept(i, o, v));
+                    });
+            else if (exists)
+                mine.add(part * lanes + lane, parts * lanes);
+            mine.gather(reinterpret_cast<typename thread_sums::total *>(
+                                jit::dynamic_shared()),
+                    lane, lanes, side);
+            if (lane != 0 || !exists) continue;
+            if (parts == 1)
+                mine.write();
+            else
+                each_of(mine.all, [&](int o, int v) {
+                    kept(part, o, v) = mine.all[o][v];
+                });
+        } else if (exists) {
+            for (; left > 0; left -= together) {
+                mine.last = static_cast<int>(left < together ? left : together)
+                        - 1;
+                mine.add(0, 1);
+                mine.write();
+                each_of(mine.some, [&](int o, int v) { mine.some[o][v] = 0; });
+                mine.read += together * p.outer_read[0];
+                mine.written += together * p.outer_write[0];
+            }
+        }
+    }
+}
+
+} // namespace gradnn::gpu::resample
