@@ -372,9 +372,9 @@ TEST(long_sums_emulated, cut) {
         const sharing nxc = sharing_in_bf16(
                 {images, 320, 1, 1, 1}, {images, 320, 63, 64, 65}, true);
         EXPECT_EQ(nxc.vector, 8);
-        EXPECT_EQ(nxc.side, 8);
-        EXPECT_EQ(nxc.lanes, generic_threads / 8);
-        EXPECT_EQ(nxc.parts, 128);
+        EXPECT_EQ(nxc.side, 4);
+        EXPECT_EQ(nxc.lanes, generic_threads / 4);
+        EXPECT_EQ(nxc.parts, 64);
     }
     // Channels that share weights.
     const sharing rows

@@ -68,7 +68,7 @@ inline sharing sharing_of(const problem_specification &p, bool shared,
     if (shared) {
         const long long chunks = 1LL * p.walk.most_taps * p.middle.most_taps
                 * ceil_div(p.column.most_taps, made.chunk);
-        made.side = least(made.vector > 1 ? 8 : 32,
+        made.side = least(made.vector > 1 ? 4 : 32,
                 static_cast<int>(
                         std::bit_ceil(static_cast<unsigned>(vectors))));
         while (made.side * made.lanes < generic_threads
