@@ -292,7 +292,7 @@ std::string run_sample(random_source &random) {
         return static_cast<size_t>(random.integer(0, 1) * random.integer(1, 7));
     };
     const auto bytes_of_all = [](size_t count) {
-        return std::vector<uint4>(count * sizeof(Type) / 16 + 2);
+        return std::vector<uint4>((count * sizeof(Type) + 15) / 16);
     };
     const size_t read_at = apart(), written_at = apart();
     auto read = bytes_of_all(elements.size() + read_at);

@@ -21,7 +21,7 @@ void launch_generic(const char *name, const problem_specification &p,
         const device_tables &map, const launch_stream &stream, const void *read,
         void *written, const fused_places &others, const sharing *long_sums,
         std::byte *sums) {
-    const gpu_facts &gpu = properties_of(stream.device);
+    const auto &gpu = properties_of(stream.device);
     problem_specification ordered = p;
     order_by_sums(p, ordered);
     const sharing h = long_sums ? *long_sums
@@ -33,10 +33,10 @@ void launch_generic(const char *name, const problem_specification &p,
         using total = long_sum<jit::sum_of<type>>;
         auto tables = tables_at<jit::sum_of<type>>(map, others);
         order_by_sums(p, tables);
-        const auto run = [&](int lanes, int parts, bool adds_parts) {
+        const auto run = [&](int parts, bool adds_parts) {
             launch_early(name,
                     generic_kernel<type, vector, together, chunk, shared>,
-                    blocks_for(h.groups * h.side * lanes, generic_threads)
+                    blocks_for(h.groups * h.side * h.lanes, generic_threads)
                             * parts,
                     generic_threads,
                     shared ? generic_threads * vector * together * sizeof(total)
@@ -45,8 +45,8 @@ void launch_generic(const char *name, const problem_specification &p,
                     static_cast<stored *>(written), tables, ordered, h,
                     reinterpret_cast<total *>(sums), adds_parts);
         };
-        run(h.lanes, h.parts, false);
-        if (h.parts > 1) run(1, 1, true);
+        run(h.parts, false);
+        if (h.parts > 1) run(1, true);
     };
     const auto launch_for = [&]<element type, bool shared>() {
         constexpr int widest = 16 / jit::bytes_of(type);

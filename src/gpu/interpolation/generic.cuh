@@ -1,12 +1,12 @@
 // Everything: strides and sizes are arguments. A thread has a vector of inner elements of diff_src,
 // or one element, at one place of the resampled axes, of some positions of the first outer axis,
-// and reads all their taps: in the same order as the other forms, so in the same bits.
-//
-// Of long sums it has every n-th chunk of the rows' taps, a tap or 16 bytes of neighbouring ones,
-// and adds up to 256 terms in the type of plain sums, these in f64 (compensated for f64 data). A
-// block adds its threads' sums; where blocks share an element too the kernel runs once more and
-// adds theirs. That order follows from the shape alone.
+// and reads all their taps: in the same order as the other forms, so in the same bits. Of long sums
+// it has every n-th chunk of the rows' taps, a tap or 16 bytes of neighbouring ones, and adds up to
+// 256 terms in the type of plain sums, these in f64 (f64 data: compensated). A block adds its
+// threads' sums; the kernel runs once more and adds those of blocks that share an element.
 #pragma once
+
+#include <utility>
 
 #include "gpu/device/long_sum.cuh"
 #include "gpu/device/positions.cuh"
@@ -19,10 +19,8 @@ namespace gradnn::gpu::resample {
 template <typename OfAxes>
 void order_by_sums(const problem_specification &p, OfAxes &of) {
     if (!p.walk_first) return;
-    const auto first = of.walk;
-    of.walk = of.middle;
-    of.middle = of.column;
-    of.column = first;
+    std::swap(of.walk, of.middle);
+    std::swap(of.middle, of.column);
 }
 
 /// The elements of diff_src that a thread computes, or shares. Outer positions side by side
@@ -84,11 +82,12 @@ struct sums_of_thread {
         return (reinterpret_cast<long long>(at) | map.others.prologue) % 16
                 == 0;
     }
-    /// Of `there` chunks, of `taps` taps each, whose loads are on their way together; `whole`: by
-    /// one load each, else element by element.
+    /// Of `there` chunks, whose loads are on their way together, the taps from `begin` to `end`;
+    /// `whole`: all, by one load each, else element by element.
     template <bool whole, int most>
     __device__ __forceinline__ void add_chunks(const stored *from, int64_t step,
-            const sum *weights, int weight_step, int there, int taps) {
+            const sum *weights, int weight_step, int there, int begin = 0,
+            int end = chunk) {
         constexpr int loads = whole ? 1 : elements;
         using unit = jit::elements<type, elements / loads>;
         unit values[most][together][loads];
@@ -101,10 +100,11 @@ struct sums_of_thread {
                         + (o < last ? o : last) * p.outer_read[0];
 #pragma unroll
                 for (int i = 0; i < loads; ++i) {
-                    if (!whole && i >= taps * vector) break;
+                    if (!whole && (i < begin * vector || i >= end * vector))
+                        continue;
                     unit &value = values[k][o][i];
                     value = unit::load(at + i);
-                    if (p.prologue != fused_op::none)
+                    if (!shared && p.prologue != fused_op::none)
                         value = computed<type>(p.prologue, value,
                                 unit::load(
                                         other_of(at + i, map.others.prologue)));
@@ -117,12 +117,12 @@ struct sums_of_thread {
             some_weights factors[chunk / weights_at_once];
 #pragma unroll
             for (int t = 0; t < chunk; t += weights_at_once)
-                if (!ones && (whole || t < taps))
+                if (!ones && (whole || (t >= begin && t < end)))
                     factors[t / weights_at_once]
                             = some_weights::load(weights + k * weight_step + t);
 #pragma unroll
             for (int t = 0; t < chunk; ++t) {
-                if (!whole && t >= taps) break;
+                if (!whole && (t < begin || t >= end)) continue;
                 const sum weight = ones
                         ? sum(1)
                         : factors[t / weights_at_once][t % weights_at_once];
@@ -153,50 +153,61 @@ struct sums_of_thread {
             });
         }
     }
-    /// The taps that one of `threads` threads takes.
-    __device__ __forceinline__ void add(int thread, int threads) {
+    /// The taps that one of `threads` threads takes. Where no weights are read a row's chunks begin
+    /// at multiples of their elements from `tensor` on, so at whole addresses if that is one.
+    __device__ __forceinline__ void add(
+            int thread, int threads, const stored *tensor) {
         constexpr int longest = 32; // chunks
         constexpr int most = together == 1 ? 4 : chunk == 1 ? 2 : 1;
-        const int left = column.count % chunk;
-        const int whole = column.count / chunk;
-        const int chunks = whole + (left > 0);
         const int64_t rows = int64_t {walk.count} * middle.count;
         if (rows == 0) return;
         int at_once = 1; // chunks of a row
         while (at_once < threads
                 && (rows * at_once < threads
-                        || (at_once < 32 && 4 * at_once <= chunks)))
+                        || (at_once < 32
+                                && 4 * at_once * chunk <= column.count)))
             at_once *= 2;
         const int mine = thread % at_once;
-        const int64_t step = p.column.read_pitch * chunk;
-        const sum *const weights = map.column.weights + column.weights;
+        const int64_t pitch = chunk * p.column.read_pitch;
         int64_t i = thread / at_once;
         int64_t j = take(i, int64_t {middle.count});
         while (i < walk.count) {
-            const stored *const from
+            const stored *row
                     = read + i * p.walk.read_pitch + j * p.middle.read_pitch;
-            const auto add_from = [&]<bool these, int many>(
-                                          int begin, int taps) {
-                add_chunks<these, many>(from + begin * step, at_once * step,
-                        weights + begin * chunk, at_once * chunk,
-                        (whole - begin + at_once - 1) / at_once
-                                + (begin == whole),
-                        taps);
+            const int past = shared && ones
+                    ? static_cast<int>((row - tensor) & (chunk - 1))
+                    : 0;
+            row -= past * p.column.read_pitch;
+            // Of the chunks from there on, those that are there as a whole.
+            const int end = past + column.count, whole = end / chunk;
+            const auto add_from = [&]<bool aligned, int many>(
+                                          int k, auto... taps) {
+                add_chunks<aligned, many>(row + k * pitch, at_once * pitch,
+                        map.column.weights + column.weights + k * chunk,
+                        at_once * chunk,
+                        (whole - k + at_once - 1) / at_once + (k == whole),
+                        taps...);
             };
-            const auto add_whole = [&]<bool aligned>() {
-                for (int begin = mine, added = 0; begin < whole;
-                        begin += most * at_once, added += most) {
-                    if (shared && added > 0 && added % longest == 0)
-                        end_row(i, j);
-                    add_from.template operator()<aligned, most>(begin, chunk);
+            const auto add_whole = [&]<bool aligned, int many>(int k) {
+                for (int added = many; k < whole;
+                        k += many * at_once, added += many) {
+                    add_from.template operator()<aligned, many>(k);
+                    if (shared && added % longest == 0) end_row(i, j);
                 }
             };
-            if (elements > 1 && is_whole(from))
-                add_whole.template operator()<(elements > 1)>();
+            const bool begins = past > 0 && mine == 0;
+            if (begins)
+                add_from.template operator()<false, 1>(
+                        0, past, end < chunk ? end : chunk);
+            const int first = begins ? at_once : mine;
+            if (elements > 1 && is_whole(row))
+                add_whole.template operator()<(elements > 1), most>(first);
             else
-                add_whole.template operator()<false>();
-            if (left > 0 && (whole - mine) % at_once == 0)
-                add_from.template operator()<false, 1>(whole, left);
+                add_whole.template operator()<false, elements == 1 ? most : 1>(
+                        first);
+            if (end % chunk > 0 && whole >= (past > 0)
+                    && whole % at_once == mine)
+                add_from.template operator()<false, 1>(whole, 0, end % chunk);
             end_row(i, j);
             j += threads / at_once;
             if (j < middle.count) continue;
@@ -255,16 +266,18 @@ struct sums_of_thread {
 /// Elements; of long sums that blocks share, the sums of their parts to `sums` or, where it
 /// `adds_parts`, elements from these.
 template <jit::element type, int vector, int together, int chunk, bool shared>
-__global__ void __launch_bounds__(generic_threads, 4) generic_kernel(
-        const jit::stored_of<type> *read, jit::stored_of<type> *written,
-        const __grid_constant__ tables<jit::sum_of<type>> map,
-        const __grid_constant__ problem_specification p,
-        const __grid_constant__ sharing h, long_sum<jit::sum_of<type>> *sums,
-        bool adds_parts) {
+__global__ void __launch_bounds__(
+        generic_threads, shared &&together == 1 ? 6 : 4)
+        generic_kernel(const jit::stored_of<type> *read,
+                jit::stored_of<type> *written,
+                const __grid_constant__ tables<jit::sum_of<type>> map,
+                const __grid_constant__ problem_specification p,
+                const __grid_constant__ sharing h,
+                long_sum<jit::sum_of<type>> *sums, bool adds_parts) {
     wait_and_let_later_work_start();
     using thread_sums = sums_of_thread<type, vector, together, chunk, shared>;
     const int side = shared ? h.side : 1;
-    const int lanes = shared && !adds_parts ? h.lanes : 1;
+    const int lanes = shared ? h.lanes : 1;
     const int parts = shared && !adds_parts ? h.parts : 1;
     const auto thread = static_cast<int>(threadIdx.x);
     const int lane = thread / side % lanes;
@@ -300,12 +313,12 @@ __global__ void __launch_bounds__(generic_threads, 4) generic_kernel(
                 return sums[(of_thread * together + o) * vector + v];
             };
             if (exists && adds_parts)
-                for (int i = 0; i < h.parts; ++i)
+                for (int i = lane; i < h.parts; i += lanes)
                     each_of(mine.all, [&](int o, int v) {
                         mine.all[o][v].add(kept(i, o, v));
                     });
             else if (exists)
-                mine.add(part * lanes + lane, parts * lanes);
+                mine.add(part * lanes + lane, parts * lanes, read);
             mine.gather(reinterpret_cast<typename thread_sums::total *>(
                                 jit::dynamic_shared()),
                     lane, lanes, side);
@@ -320,7 +333,7 @@ __global__ void __launch_bounds__(generic_threads, 4) generic_kernel(
             for (; left > 0; left -= together) {
                 mine.last = static_cast<int>(left < together ? left : together)
                         - 1;
-                mine.add(0, 1);
+                mine.add(0, 1, read);
                 mine.write();
                 each_of(mine.some, [&](int o, int v) { mine.some[o][v] = 0; });
                 mine.read += together * p.outer_read[0];

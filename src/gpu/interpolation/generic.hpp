@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <bit>
 
 #include "gpu/interpolation/cuts.hpp"
 #include "gpu/runtime/launch.hpp"
@@ -39,11 +38,6 @@ struct sharing {
         outer_parts = 1; ///< of the vectors, and of the first outer axis
     int64_t places = 1,
             groups = 1; ///< of diff_src, and of threads that share sums
-
-    /// That are kept for the other blocks.
-    int64_t sums() const {
-        return parts == 1 ? 0 : parts * groups * side * vector * together;
-    }
 };
 
 /// Of long sums the shape alone says which thread has which taps; else the order is the same
@@ -51,7 +45,7 @@ struct sharing {
 inline sharing sharing_of(const problem_specification &p, bool shared,
         bool ones, long long resident) {
     constexpr int least_chunks = 4, most_chunks = 64, most_parts = 128;
-    constexpr int several = 4, most_groups = 8; // of outer positions
+    constexpr int several = 4, most_outers = 32; // positions
     const int widest = 16 / bytes_of(p.type);
     sharing made {shared, ones};
     if (is_of_vectors(p, widest)) {
@@ -63,14 +57,13 @@ inline sharing sharing_of(const problem_specification &p, bool shared,
                 && (made.chunk == 1 || p.outer_read[0] % widest == 0))
             made.together = several;
     }
-    made.outers = made.together;
     const int vectors = p.inner / made.vector;
     if (shared) {
         const long long chunks = 1LL * p.walk.most_taps * p.middle.most_taps
                 * ceil_div(p.column.most_taps, made.chunk);
-        made.side = least(made.vector > 1 ? 4 : 32,
-                static_cast<int>(
-                        std::bit_ceil(static_cast<unsigned>(vectors))));
+        made.outers = made.together;
+        while (made.side < vectors && made.side < (made.vector > 1 ? 4 : 32))
+            made.side *= 2;
         while (made.side * made.lanes < generic_threads
                 && chunks >= 2LL * least_chunks * made.lanes)
             made.lanes *= 2;
@@ -78,12 +71,11 @@ inline sharing sharing_of(const problem_specification &p, bool shared,
                 && chunks >= 2LL * most_chunks * made.lanes * made.parts)
             made.parts *= 2;
     } else {
-        const long long groups
-                = elements_of(p) / made.vector / (2 * resident * several);
-        made.outers = least(p.outer[0],
-                several
-                        * static_cast<int>(
-                                std::clamp<long long>(groups, 1, most_groups)));
+        made.outers = several;
+        while (made.outers < most_outers
+                && elements_of(p) / made.vector >= 4 * resident * made.outers)
+            made.outers *= 2;
+        made.outers = least(made.outers, p.outer[0]);
     }
     made.sides = ceil_div(vectors, made.side);
     made.outer_parts = ceil_div(p.outer[0], made.outers);

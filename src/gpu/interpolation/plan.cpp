@@ -160,10 +160,11 @@ plan_or_refusal make_strided(
                 launch_generic("interpolation.gpu_strided", of, *map, stream,
                         args[0], args[1], {}, &h, sums);
             },
-            static_cast<size_t>(h.sums() * 8 * sum_words(p)));
+            h.parts == 1 ? 0
+                         : static_cast<size_t>(h.parts * h.groups * h.side
+                                 * h.vector * h.together * 8 * sum_words(p)));
 }
 
-// Of equal sizes, any strides.
 plan_or_refusal make_copy(
         const interpolation_problem &problem, const compile_options &) {
     const auto is_kept = [&](const detail::interpolation_axis &axis) {

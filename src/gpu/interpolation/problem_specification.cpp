@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -28,8 +27,8 @@ constexpr int64_t longest_chain = 512;
 /// along an axis are unrolled; not all images, on whose number no bits depend.
 constexpr int64_t longest_sum = 2048;
 constexpr int64_t many_sums = 8192;
-/// Of a channel that has one sum, whose terms no other sum has: threads share longer ones.
-constexpr int64_t longest_alone = 64;
+/// Of channels side by side, each of whose terms is a load of its own.
+constexpr int64_t longest_of_channels = 256;
 
 axis axis_of(const axis_map &map, int64_t write_pitch, int64_t read_pitch) {
     axis made {static_cast<int>(map.src), static_cast<int>(map.dst), 1,
@@ -111,7 +110,6 @@ pattern repetition_of(const axis_map &map, element type, bool places) {
     return {};
 }
 
-/// `any`: of gpu_strided.
 std::string refusal_of(const interpolation_problem &p,
         const std::vector<axis_map> &maps, bool any) {
     if (std::max(std::ranges::max(p.diff_src.dims),
@@ -132,15 +130,16 @@ std::string refusal_of(const interpolation_problem &p,
             return "takes axes whose tables are small; " + given(p);
     }
     const auto &dims = p.diff_src.dims;
-    const int64_t of_channel = dims[2] * dims[3] * dims[4];
-    const int64_t most = of_channel == 1 ? longest_alone
-            : unrolled && dims[1] * of_channel >= many_sums
-            ? std::numeric_limits<int64_t>::max()
-            : longest_sum;
-    if (longest > longest_chain || terms > most)
+    const int64_t sums = dims[1] * dims[2] * dims[3] * dims[4];
+    const int64_t most_terms = sums >= many_sums
+            ? (unrolled ? longest_chain * longest_chain * longest_chain
+                        : longest_sum)
+            : p.diff_dst.strides[1] == 1 ? longest_of_channels
+                                         : longest_sum;
+    if (longest > longest_chain || terms > most_terms)
         return text("takes sums of at most ", longest_chain,
-                " terms along an axis and ", most, " in all, given ", longest,
-                " and ", terms);
+                " terms along an axis and ", most_terms, " in all, given ",
+                longest, " and ", terms);
     return {};
 }
 
@@ -255,8 +254,8 @@ std::vector<mapped_problem> specifications_of(
         of.middle = axes[middle];
         of.column = axes[column];
         if (any) {
-            // Rows of weights at multiples of 16 bytes.
-            if (of.column.most_taps >= 16)
+            // Rows of weights at multiples of 16 bytes, where some are taken together.
+            if (of.column.most_taps >= 4)
                 of.column.most_taps = round_up(of.column.most_taps, 4);
             return;
         }
