@@ -87,9 +87,11 @@ sample random_sample(random_source &random, detail::data_type type) {
         if (one_in(4)) dst = (dst + 3) / 4 * 4;
         if (axis == 4 && one_in(3)) dst = src * random.integer(16, 24);
     }
+    const bool forward = one_in(4);
     for (size_t axis = 0; axis < 3; ++axis) {
         p.axes[axis].src = p.diff_src.dims[axis + 2];
         p.axes[axis].dst = p.diff_dst.dims[axis + 2];
+        p.axes[axis].forward = forward;
     }
     const int64_t gap = one_in(5) ? random.integer(1, 4) : 0;
     made.elements = {lay_out(p.diff_dst, made.nxc, gap),

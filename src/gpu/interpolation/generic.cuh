@@ -60,7 +60,7 @@ struct sums_of_thread {
         const place at = table.places[position];
         return {at.first, at.count, position * along.most_taps};
     }
-    /// To a vector of an outer position, at a place of the resampled axes.
+    /// To a vector at a place of the resampled axes.
     __device__ __forceinline__ void find(int64_t unit, int64_t number) {
         // The columns are neighbours; they are in the middle where the walk comes first.
         int64_t at_middle = p.walk_first ? take(number, p.middle.written) : 0;
@@ -140,7 +140,6 @@ struct sums_of_thread {
         add_weighted(to, weight, from);
         each_of(from, [&](int o, int v) { from[o][v] = 0; });
     }
-    /// Of long sums a part of a row may end alike.
     __device__ __forceinline__ void end_row(int64_t i, int64_t j) {
         const sum weight = map.middle.weights[middle.weights + j];
         if constexpr (!shared) {
@@ -195,11 +194,10 @@ struct sums_of_thread {
                     if (shared && added % longest == 0) end_row(i, j);
                 }
             };
-            const bool begins = past > 0 && mine == 0;
-            if (begins)
+            const int first = past > 0 && mine == 0 ? at_once : mine;
+            if (first != mine)
                 add_from.template operator()<false, 1>(
                         0, past, end < chunk ? end : chunk);
-            const int first = begins ? at_once : mine;
             if (elements > 1 && is_whole(row))
                 add_whole.template operator()<(elements > 1), most>(first);
             else
@@ -293,7 +291,7 @@ __global__ void __launch_bounds__(
         const int64_t place = take(rest, h.places);
         const int64_t begin = take(rest, h.outer_parts) * h.outers;
         const bool exists = group < h.groups && unit < vectors;
-        int64_t left = p.outer[0] - begin;
+        int left = static_cast<int>(p.outer[0] - begin);
         if (left > h.outers) left = h.outers;
         thread_sums mine {p, map, shared && h.ones,
                 read + begin * p.outer_read[0],
@@ -306,7 +304,7 @@ __global__ void __launch_bounds__(
         }
         if (exists) mine.find(unit, place);
         if constexpr (shared) {
-            mine.last = static_cast<int>(left) - 1;
+            mine.last = left - 1;
             const auto kept = [&](int of_part, int o, int v) -> auto & {
                 const int64_t of_thread
                         = (of_part * h.groups + group) * side + thread % side;
@@ -331,8 +329,7 @@ __global__ void __launch_bounds__(
                 });
         } else if (exists) {
             for (; left > 0; left -= together) {
-                mine.last = static_cast<int>(left < together ? left : together)
-                        - 1;
+                mine.last = (left < together ? left : together) - 1;
                 mine.add(0, 1, read);
                 mine.write();
                 each_of(mine.some, [&](int o, int v) { mine.some[o][v] = 0; });

@@ -28,7 +28,7 @@ constexpr int64_t longest_chain = 512;
 constexpr int64_t longest_sum = 2048;
 constexpr int64_t many_sums = 8192;
 /// Of channels side by side, each of whose terms is a load of its own.
-constexpr int64_t longest_of_channels = 256;
+constexpr int64_t longest_of_channels = 512;
 
 axis axis_of(const axis_map &map, int64_t write_pitch, int64_t read_pitch) {
     axis made {static_cast<int>(map.src), static_cast<int>(map.dst), 1,
@@ -108,6 +108,11 @@ pattern repetition_of(const axis_map &map, element type, bool places) {
                         = repetition_by(map, type, written, places_alone))
                     return *found;
     return {};
+}
+
+/// Whether one position has the sum of all.
+bool has_all(const axis_map &map) {
+    return map.src == 1 && map.count(0) == map.dst && is_of_ones(map);
 }
 
 std::string refusal_of(const interpolation_problem &p,
@@ -201,9 +206,8 @@ std::vector<mapped_problem> specifications_of(
                 if (p.mode == detail::interpolation_mode::box)
                     read_pitch = -read_pitch;
                 // A point that has all of dense axes has one row.
-                if (any && !axes.empty() && axes.back().written * map.src == 1
-                        && axes.back().read_pitch == map.dst * read_pitch
-                        && is_of_ones(map) && is_of_ones(maps.back())) {
+                if (any && !axes.empty() && has_all(map) && has_all(maps.back())
+                        && axes.back().read_pitch == map.dst * read_pitch) {
                     map = make_axis_map(detail::interpolation_mode::nearest,
                             detail::coordinate_mode::half_pixel,
                             {1, maps.back().dst * map.dst});
@@ -222,7 +226,6 @@ std::vector<mapped_problem> specifications_of(
     }
     refusal = refusal_of(p, maps, any);
     if (!refusal.empty()) return {};
-    // Its count is below 2^31, or refused.
     const copies::shape others = copies::arrange(kept);
     const bool side_by_side
             = others.dst_strides[0] == 1 && others.src_strides[0] == 1;
@@ -233,11 +236,11 @@ std::vector<mapped_problem> specifications_of(
         s.outer_write[i] = others.dst_strides[from];
         s.outer_read[i] = others.src_strides[from];
     }
-    if (std::ranges::max(others.dims) >= most_positions * 4
-            || (!any
-                    && (others.count >= most_positions * 4
-                            || axes.back().read * axes.back().read_pitch
-                                    >= most_positions * 4))) {
+    const int64_t extent = any
+            ? std::ranges::max(others.dims)
+            : std::max<int64_t>(
+                    others.count, axes.back().read * axes.back().read_pitch);
+    if (extent >= most_positions * 4) {
         refusal = "takes fewer elements that are not resampled; " + given(p);
         return {};
     }
