@@ -265,14 +265,14 @@ TEST_F(autotune, is_of_interpolations_too) {
     EXPECT_TRUE(
             file_.lines().at(0).starts_with("NVIDIA H200 (stand-in); gradnn "));
     EXPECT_TRUE(file_.lines().at(0).ends_with(by_rules));
-    set_times({{"generic_kernel", 0.25}});
+    set_times({{"resample_any_kernel", 0.25}});
     EXPECT_EQ(taken(enlarged_twice()), by_rules) << "measured before";
     EXPECT_EQ(taken(enlarged_twice(65)), faster);
     EXPECT_EQ(file_.lines().size(), 2U);
     restart();
     EXPECT_EQ(taken(enlarged_twice(65)), faster);
     EXPECT_EQ(taken(enlarged_twice(66)), by_rules);
-    EXPECT_EQ(launches_of("generic_kernel"), 0U);
+    EXPECT_EQ(launches_of("resample_any_kernel"), 0U);
 }
 
 TEST_F(autotune, is_of_depthwise_convolutions_too) {

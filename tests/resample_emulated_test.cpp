@@ -48,7 +48,7 @@ std::string numbered(const std::string &text, size_t number) {
 std::string source_of(const std::vector<job> &jobs) {
     std::string source
             = "#include \"gpu/interpolation/generic.cuh\"\n"
-              "#include \"gpu/interpolation/resample.cuh\"\n"
+              "#include \"gpu/interpolation/lines.cuh\"\n"
               "extern \"C\" void limit(const void *begin, const void *end, "
               "const "
               "void *other, const void *end_of_other, const void *steps, "
@@ -71,7 +71,7 @@ std::string source_of(const std::vector<job> &jobs) {
                 "const auto run = [&]<int vector, int together, int chunk>() "
                 "{\n"
                 "gradnn::emulated::launch(3, 64, 0, descending, [&] { "
-                "generic_kernel<",
+                "resample_any_kernel<",
                 name,
                 ", vector, together, chunk, false>((const type *)read, "
                 "(type *)written, ordered_map, ordered, h, nullptr, false); "

@@ -20,19 +20,17 @@ namespace gradnn::gpu::resample {
 struct mapped_problem {
     problem_specification specification;
     std::array<detail::axis_map, 3> maps;
+    bool any = false; ///< of any size, and as long sums as may be
 };
 
 /// The problem of tensors whose first elements are at multiples of so many bytes. In more
 /// than one form where there are ways to walk: the first serves as any. Empty, and the
-/// reason in `refusal`, where the kernels do not take it. In one form, of `any` size and as long
-/// sums as may be, for gpu_strided.
+/// reason in `refusal`, where the kernels do not take it. Of `any`, for gpu_strided, one form.
 std::vector<mapped_problem> specifications_of(
         const detail::fused_interpolation &, int alignment,
         std::string &refusal, bool any = false);
 
-/// Whether all weights are 1.
-bool is_of_ones(const detail::axis_map &);
-
+bool is_of_ones(const detail::axis_map &); ///< all weights
 /// Whether the sums along the walk, of vectors of whole rows, may come first.
 bool can_walk_first(const problem_specification &);
 
@@ -47,6 +45,7 @@ template <typename Sum>
 struct host_tables {
     std::array<std::vector<place>, 3> places;
     std::array<std::vector<Sum>, 3> weights;
+    std::array<std::vector<long long>, 3> rows; ///< of weights, of `any`
     std::vector<step<Sum>> steps;
 
     explicit host_tables(const mapped_problem &);

@@ -8,6 +8,7 @@ device_tables upload_tables(int device, const mapped_problem &of) {
         for (size_t a = 0; a < 3; ++a) {
             made[2 * a] = upload(device, host.places[a]);
             made[2 * a + 1] = upload(device, host.weights[a]);
+            made[7 + a] = upload(device, host.rows[a]);
         }
         made[6] = upload(device, host.steps);
         return made;
@@ -35,7 +36,7 @@ void launch_generic(const char *name, const problem_specification &p,
         order_by_sums(p, tables);
         const auto run = [&](int parts, bool adds_parts) {
             launch_early(name,
-                    generic_kernel<type, vector, together, chunk, shared>,
+                    resample_any_kernel<type, vector, together, chunk, shared>,
                     blocks_for(h.groups * h.side * h.lanes, generic_threads)
                             * parts,
                     generic_threads,

@@ -52,13 +52,23 @@ struct sums_of_thread {
     stored *written;
     taps walk = {}, middle = {}, column = {};
     int last = 0; ///< of the outer positions that exist
+    int64_t outer[together]
+            = {}; ///< elements to them; those beyond are read as the last
     sums some = {}, of_layer = {}, of_row = {};
     total all[shared ? together : 1][vector] = {}; ///< where threads share sums
 
     __device__ __forceinline__ static taps taps_of(
             const axis_table<sum> &table, const axis &along, int64_t position) {
         const place at = table.places[position];
-        return {at.first, at.count, position * along.most_taps};
+        return {at.first, at.count,
+                shared ? table.rows[position] : position * along.most_taps};
+    }
+    /// So many outer positions are there.
+    __device__ __forceinline__ void keep(int outers) {
+        last = (outers < together ? outers : together) - 1;
+#pragma unroll
+        for (int o = 0; o < together; ++o)
+            outer[o] = (o < last ? o : last) * p.outer_read[0];
     }
     /// To a vector at a place of the resampled axes.
     __device__ __forceinline__ void find(int64_t unit, int64_t number) {
@@ -82,12 +92,11 @@ struct sums_of_thread {
         return (reinterpret_cast<long long>(at) | map.others.prologue) % 16
                 == 0;
     }
-    /// Of `there` chunks, whose loads are on their way together, the taps from `begin` to `end`;
-    /// `whole`: all, by one load each, else element by element.
+    /// Of `there` chunks, of `taps` taps each, whose loads are on their way together; `whole`: by
+    /// one load each, else element by element.
     template <bool whole, int most>
     __device__ __forceinline__ void add_chunks(const stored *from, int64_t step,
-            const sum *weights, int weight_step, int there, int begin = 0,
-            int end = chunk) {
+            const sum *weights, int weight_step, int there, int taps) {
         constexpr int loads = whole ? 1 : elements;
         using unit = jit::elements<type, elements / loads>;
         unit values[most][together][loads];
@@ -96,12 +105,10 @@ struct sums_of_thread {
             if (k >= there) break;
 #pragma unroll
             for (int o = 0; o < together; ++o) {
-                const stored *at = from + k * step
-                        + (o < last ? o : last) * p.outer_read[0];
+                const stored *at = from + k * step + outer[o];
 #pragma unroll
                 for (int i = 0; i < loads; ++i) {
-                    if (!whole && (i < begin * vector || i >= end * vector))
-                        continue;
+                    if (!whole && i >= taps * vector) break;
                     unit &value = values[k][o][i];
                     value = unit::load(at + i);
                     if (!shared && p.prologue != fused_op::none)
@@ -117,12 +124,12 @@ struct sums_of_thread {
             some_weights factors[chunk / weights_at_once];
 #pragma unroll
             for (int t = 0; t < chunk; t += weights_at_once)
-                if (!ones && (whole || (t >= begin && t < end)))
+                if (!ones && (whole || t < taps))
                     factors[t / weights_at_once]
                             = some_weights::load(weights + k * weight_step + t);
 #pragma unroll
             for (int t = 0; t < chunk; ++t) {
-                if (!whole && (t < begin || t >= end)) continue;
+                if (!whole && t >= taps) break;
                 const sum weight = ones
                         ? sum(1)
                         : factors[t / weights_at_once][t % weights_at_once];
@@ -152,12 +159,11 @@ struct sums_of_thread {
             });
         }
     }
-    /// The taps that one of `threads` threads takes. Where no weights are read a row's chunks begin
-    /// at multiples of their elements from `tensor` on, so at whole addresses if that is one.
-    __device__ __forceinline__ void add(
-            int thread, int threads, const stored *tensor) {
-        constexpr int longest = 32; // chunks
-        constexpr int most = together == 1 ? 4 : chunk == 1 ? 2 : 1;
+    /// The taps that one of `threads` threads takes: of each row every n-th chunk, from its first tap
+    /// on. A sum ends with 32 of them, however many are loaded together.
+    __device__ __forceinline__ void add(int thread, int threads) {
+        constexpr int longest = 32, most = together == 1 ? 4 : 2 - (chunk > 1);
+        constexpr int narrow = elements == 1 ? most : elements < 8 ? 2 : 1;
         const int64_t rows = int64_t {walk.count} * middle.count;
         if (rows == 0) return;
         int at_once = 1; // chunks of a row
@@ -167,75 +173,61 @@ struct sums_of_thread {
                                 && 4 * at_once * chunk <= column.count)))
             at_once *= 2;
         const int mine = thread % at_once;
+        const int whole = column.count / chunk, left = column.count % chunk;
         const int64_t pitch = chunk * p.column.read_pitch;
         int64_t i = thread / at_once;
         int64_t j = take(i, int64_t {middle.count});
         while (i < walk.count) {
-            const stored *row
+            const stored *const row
                     = read + i * p.walk.read_pitch + j * p.middle.read_pitch;
-            const int past = shared && ones
-                    ? static_cast<int>((row - tensor) & (chunk - 1))
-                    : 0;
-            row -= past * p.column.read_pitch;
-            // Of the chunks from there on, those that are there as a whole.
-            const int end = past + column.count, whole = end / chunk;
-            const auto add_from = [&]<bool aligned, int many>(
-                                          int k, auto... taps) {
+            const auto add_from = [&]<bool aligned, int many>(int k, int taps) {
                 add_chunks<aligned, many>(row + k * pitch, at_once * pitch,
                         map.column.weights + column.weights + k * chunk,
                         at_once * chunk,
                         (whole - k + at_once - 1) / at_once + (k == whole),
-                        taps...);
+                        taps);
             };
-            const auto add_whole = [&]<bool aligned, int many>(int k) {
-                for (int added = many; k < whole;
+            const auto add_whole = [&]<bool aligned, int many>() {
+                for (int k = mine, added = many; k < whole;
                         k += many * at_once, added += many) {
-                    add_from.template operator()<aligned, many>(k);
-                    if (shared && added % longest == 0) end_row(i, j);
+                    add_from.template operator()<aligned, many>(k, chunk);
+                    if (shared && added % longest == 0
+                            && k + (many - 1) * at_once < whole)
+                        end_row(i, j);
                 }
             };
-            const int first = past > 0 && mine == 0 ? at_once : mine;
-            if (first != mine)
-                add_from.template operator()<false, 1>(
-                        0, past, end < chunk ? end : chunk);
             if (elements > 1 && is_whole(row))
-                add_whole.template operator()<(elements > 1), most>(first);
+                add_whole.template operator()<(elements > 1), most>();
             else
-                add_whole.template operator()<false, elements == 1 ? most : 1>(
-                        first);
-            if (end % chunk > 0 && whole >= (past > 0)
-                    && whole % at_once == mine)
-                add_from.template operator()<false, 1>(whole, 0, end % chunk);
+                add_whole.template operator()<false, narrow>();
+            if (left > 0 && whole % at_once == mine)
+                add_from.template operator()<false, 1>(whole, left);
             end_row(i, j);
             j += threads / at_once;
             if (j < middle.count) continue;
             if (!shared)
                 add_and_clear(
                         some, map.walk.weights[walk.weights + i], of_layer);
-            int64_t more = j;
-            j = take(more, int64_t {middle.count});
-            i += more;
+            const int64_t passed = shared ? j / middle.count : 1;
+            i += passed;
+            j -= passed * middle.count;
         }
     }
     /// To the first of `lanes` threads, `side` apart, the sums of the others.
     __device__ __forceinline__ void gather(
             total *of_block, int lane, int lanes, int side) {
-        constexpr int some_lanes = 16;
-        const auto thread = static_cast<int>(threadIdx.x);
-        while (lanes > 1) {
+        total *const mine = of_block + threadIdx.x;
+        for (int half = lanes / 2; half > 0; half /= 2) {
             each_of(all, [&](int o, int v) {
-                of_block[(o * vector + v) * generic_threads + thread]
-                        = all[o][v];
+                mine[(o * vector + v) * generic_threads] = all[o][v];
             });
             __syncthreads();
-            const int left = lanes > some_lanes ? some_lanes : 1;
-            for (int k = lane + left; lane < left && k < lanes; k += left)
+            if (lane < half)
                 each_of(all, [&](int o, int v) {
-                    all[o][v].add(of_block[(o * vector + v) * generic_threads
-                            + thread + (k - lane) * side]);
+                    all[o][v].add(mine[(o * vector + v) * generic_threads
+                            + half * side]);
                 });
             __syncthreads();
-            lanes = left;
         }
     }
     __device__ __forceinline__ void write() const {
@@ -266,7 +258,7 @@ struct sums_of_thread {
 template <jit::element type, int vector, int together, int chunk, bool shared>
 __global__ void __launch_bounds__(
         generic_threads, shared &&together == 1 ? 6 : 4)
-        generic_kernel(const jit::stored_of<type> *read,
+        resample_any_kernel(const jit::stored_of<type> *read,
                 jit::stored_of<type> *written,
                 const __grid_constant__ tables<jit::sum_of<type>> map,
                 const __grid_constant__ problem_specification p,
@@ -280,7 +272,6 @@ __global__ void __launch_bounds__(
     const auto thread = static_cast<int>(threadIdx.x);
     const int lane = thread / side % lanes;
     const int of_block = static_cast<int>(blockDim.x) / (side * lanes);
-    const int vectors = p.inner / vector;
     const int part = static_cast<int>(blockIdx.x) % parts;
     const int64_t step = int64_t {gridDim.x} / parts * of_block;
     for (int64_t first = int64_t {blockIdx.x} / parts * of_block;
@@ -290,7 +281,7 @@ __global__ void __launch_bounds__(
         const int64_t unit = take(rest, h.sides) * side + thread % side;
         const int64_t place = take(rest, h.places);
         const int64_t begin = take(rest, h.outer_parts) * h.outers;
-        const bool exists = group < h.groups && unit < vectors;
+        const bool exists = group < h.groups && unit < p.inner / vector;
         int left = static_cast<int>(p.outer[0] - begin);
         if (left > h.outers) left = h.outers;
         thread_sums mine {p, map, shared && h.ones,
@@ -304,7 +295,7 @@ __global__ void __launch_bounds__(
         }
         if (exists) mine.find(unit, place);
         if constexpr (shared) {
-            mine.last = left - 1;
+            mine.keep(left);
             const auto kept = [&](int of_part, int o, int v) -> auto & {
                 const int64_t of_thread
                         = (of_part * h.groups + group) * side + thread % side;
@@ -316,7 +307,7 @@ __global__ void __launch_bounds__(
                         mine.all[o][v].add(kept(i, o, v));
                     });
             else if (exists)
-                mine.add(part * lanes + lane, parts * lanes, read);
+                mine.add(part * lanes + lane, parts * lanes);
             mine.gather(reinterpret_cast<typename thread_sums::total *>(
                                 jit::dynamic_shared()),
                     lane, lanes, side);
@@ -329,8 +320,8 @@ __global__ void __launch_bounds__(
                 });
         } else if (exists) {
             for (; left > 0; left -= together) {
-                mine.last = (left < together ? left : together) - 1;
-                mine.add(0, 1, read);
+                mine.keep(left);
+                mine.add(0, 1);
                 mine.write();
                 each_of(mine.some, [&](int o, int v) { mine.some[o][v] = 0; });
                 mine.read += together * p.outer_read[0];

@@ -9,15 +9,16 @@
 
 namespace gradnn::gpu::resample {
 
-/// The maps of a problem's axes on the device: places and weights of walk, middle and column, and
-/// the steps of the walk.
-using device_tables = std::array<device_buffer, 7>;
+/// The maps of a problem's axes on the device: places and weights of walk, middle and column, the
+/// steps of the walk, and where rows of weights of their own lengths begin.
+using device_tables = std::array<device_buffer, 10>;
 device_tables upload_tables(int device, const mapped_problem &);
 
 template <typename Sum>
 tables<Sum> tables_at(const device_tables &of, const fused_places &others) {
     const auto axis = [&](size_t a) {
-        return axis_table<Sum> {of[2 * a].as<place>(), of[2 * a + 1].as<Sum>()};
+        return axis_table<Sum> {of[2 * a].as<place>(), of[2 * a + 1].as<Sum>(),
+                of[7 + a].as<long long>()};
     };
     return {axis(0), axis(1), axis(2), of[6].as<step<Sum>>(), others};
 }
@@ -48,7 +49,9 @@ inline sharing sharing_of(const problem_specification &p, bool shared,
     constexpr int several = 4, most_outers = 32; // positions
     const int widest = 16 / bytes_of(p.type);
     sharing made {shared, ones};
-    if (is_of_vectors(p, widest)) {
+    // Not by pitches, which are none where there is one image.
+    if (shared ? p.inner % widest == 0 && p.column.read_pitch % widest == 0
+               : is_of_vectors(p, widest)) {
         made.vector = widest;
     } else {
         if (p.column.read_pitch == 1 && p.column.most_taps >= 2 * widest)

@@ -1,5 +1,5 @@
 // The kernel, for the specification that it is compiled with.
-#include "gpu/interpolation/resample.cuh"
+#include "gpu/interpolation/lines.cuh"
 #include "specification.hpp"
 
 namespace gradnn::gpu::resample {

@@ -2,7 +2,7 @@
 // the rows of sums in shared memory, from where the columns and the middle axis take them.
 #pragma once
 
-#include "gpu/interpolation/walk.cuh"
+#include "gpu/interpolation/tiles.cuh"
 
 namespace gradnn::gpu::resample {
 
@@ -237,5 +237,19 @@ struct kernel_of<s>::words {
         }
     }
 };
+
+/// By the form that the specification says.
+template <const specification_of_kernel &s>
+__device__ void resample(const jit::stored_of<s.of.type> *read,
+        jit::stored_of<s.of.type> *written,
+        const tables<jit::sum_of<s.of.type>> &map) {
+    wait_and_let_later_work_start();
+    if constexpr (s.of.walk_first)
+        kernel_of<s>::words::resample(read, written, map);
+    else if constexpr (s.cut_by.stages > 0)
+        kernel_of<s>::tile::resample(read, written, map);
+    else
+        kernel_of<s>::walk::resample(read, written, map);
+}
 
 } // namespace gradnn::gpu::resample

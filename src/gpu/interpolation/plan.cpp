@@ -144,7 +144,6 @@ plan_or_refusal make_fused(const detail::fused_interpolation &problem,
             detail::argument_bytes(problem), options);
 }
 
-// Everything, long sums among it, which threads share.
 plan_or_refusal make_strided(
         const interpolation_problem &problem, const compile_options &options) {
     std::string refusal;

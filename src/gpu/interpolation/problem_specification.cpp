@@ -29,6 +29,7 @@ constexpr int64_t longest_sum = 2048;
 constexpr int64_t many_sums = 8192;
 /// Of channels side by side, each of whose terms is a load of its own.
 constexpr int64_t longest_of_channels = 512;
+constexpr int64_t longest_row = 1 << 20; ///< of axes that are made one
 
 axis axis_of(const axis_map &map, int64_t write_pitch, int64_t read_pitch) {
     axis made {static_cast<int>(map.src), static_cast<int>(map.dst), 1,
@@ -130,21 +131,22 @@ std::string refusal_of(const interpolation_problem &p,
     for (const axis_map &map : maps) {
         unrolled = unrolled && map.two_taps && map.max_count <= most_taps;
         longest = std::max(longest, map.max_count);
-        terms *= std::max<int64_t>(1, map.max_count);
+        terms = std::min(
+                terms * std::max<int64_t>(1, map.max_count), int64_t {1} << 32);
         if (map.src * map.max_count > most_weights)
             return "takes axes whose tables are small; " + given(p);
     }
     const auto &dims = p.diff_src.dims;
     const int64_t sums = dims[1] * dims[2] * dims[3] * dims[4];
-    const int64_t most_terms = sums >= many_sums
-            ? (unrolled ? longest_chain * longest_chain * longest_chain
-                        : longest_sum)
-            : p.diff_dst.strides[1] == 1 ? longest_of_channels
-                                         : longest_sum;
-    if (longest > longest_chain || terms > most_terms)
+    const int64_t most_terms = sums < many_sums && p.diff_dst.strides[1] == 1
+            ? longest_of_channels
+            : longest_sum;
+    if (longest > longest_chain
+            || (terms > most_terms && !(unrolled && sums >= many_sums)))
         return text("takes sums of at most ", longest_chain,
-                " terms along an axis and ", most_terms, " in all, given ",
-                longest, " and ", terms);
+                " terms along an axis and, of less than ", many_sums,
+                " sums an image, ", most_terms, " in all; given ", sums,
+                " sums of ", terms, ", ", longest, " along an axis");
     return {};
 }
 
@@ -207,7 +209,8 @@ std::vector<mapped_problem> specifications_of(
                     read_pitch = -read_pitch;
                 // A point that has all of dense axes has one row.
                 if (any && !axes.empty() && has_all(map) && has_all(maps.back())
-                        && axes.back().read_pitch == map.dst * read_pitch) {
+                        && axes.back().read_pitch == map.dst * read_pitch
+                        && maps.back().dst * map.dst <= longest_row) {
                     map = make_axis_map(detail::interpolation_mode::nearest,
                             detail::coordinate_mode::half_pixel,
                             {1, maps.back().dst * map.dst});
@@ -227,20 +230,29 @@ std::vector<mapped_problem> specifications_of(
     refusal = refusal_of(p, maps, any);
     if (!refusal.empty()) return {};
     const copies::shape others = copies::arrange(kept);
-    const bool side_by_side
-            = others.dst_strides[0] == 1 && others.src_strides[0] == 1;
+    constexpr int64_t too_long = 4 * most_positions;
+    const bool side_by_side = others.dst_strides[0] == 1
+            && others.src_strides[0] == 1 && others.dims[0] < too_long;
     s.inner = side_by_side ? static_cast<int>(others.dims[0]) : 1;
     for (int i = 0; i < most_outer; ++i) {
         const int from = i + (side_by_side ? 1 : 0);
-        s.outer[i] = most(1, static_cast<int>(others.dims[from]));
+        int64_t dim = std::max<int64_t>(1, others.dims[from]);
+        // Axes that are too long as one were merged, and left the last place.
+        for (const int64_t part : p.diff_src.dims)
+            if (dim >= too_long && dim % part == 0 && dim / part < too_long) {
+                dim /= part;
+                s.outer[most_outer - 1] = static_cast<int>(part);
+                s.outer_write[most_outer - 1] = others.dst_strides[from] * dim;
+                s.outer_read[most_outer - 1] = others.src_strides[from] * dim;
+            }
+        if (s.outer[i] > 0) break;
+        s.outer[i] = static_cast<int>(dim);
         s.outer_write[i] = others.dst_strides[from];
         s.outer_read[i] = others.src_strides[from];
     }
-    const int64_t extent = any
-            ? std::ranges::max(others.dims)
-            : std::max<int64_t>(
-                    others.count, axes.back().read * axes.back().read_pitch);
-    if (extent >= most_positions * 4) {
+    if (!any
+            && (others.count >= too_long
+                    || axes.back().read * axes.back().read_pitch >= too_long)) {
         refusal = "takes fewer elements that are not resampled; " + given(p);
         return {};
     }
@@ -256,12 +268,8 @@ std::vector<mapped_problem> specifications_of(
         of.walk = axes[walk];
         of.middle = axes[middle];
         of.column = axes[column];
-        if (any) {
-            // Rows of weights at multiples of 16 bytes, where some are taken together.
-            if (of.column.most_taps >= 4)
-                of.column.most_taps = round_up(of.column.most_taps, 4);
-            return;
-        }
+        made.back().any = any;
+        if (any) return;
         of.columns = repetition_of(maps[column], s.type, true);
         of.rows = repetition_of(maps[walk], s.type, false);
         of.walk_first = walks_first(made.back());
@@ -319,15 +327,25 @@ host_tables<Sum>::host_tables(const mapped_problem &of) {
         if (axes[a]->read_pitch < 0) // all weights are 1
             for (place &each : places[a])
                 each.first = 1 - each.first - each.count;
+        // Of long sums rows have their own lengths, and begin at multiples of 16 bytes.
+        if (of.any && a == 2 && is_of_ones(map)) {
+            rows[a].assign(places[a].size(), 0);
+            continue;
+        }
         const auto most = static_cast<size_t>(axes[a]->most_taps);
-        weights[a].assign(places[a].size() * most, Sum(0));
-        for (size_t i = 0; i < places[a].size(); ++i)
-            for (int64_t t = 0; t < map.count(i); ++t)
-                weights[a][i * most + static_cast<size_t>(t)]
+        for (size_t i = 0; i < places[a].size(); ++i) {
+            const size_t row = weights[a].size(),
+                         count = static_cast<size_t>(map.count(i));
+            if (of.any) rows[a].push_back(static_cast<long long>(row));
+            weights[a].resize(
+                    row + (of.any ? round_up(count, size_t {4}) : most));
+            for (size_t t = 0; t < count; ++t)
+                weights[a][row + t]
                         = static_cast<Sum>(map.weight(map.offset(i) + t));
+        }
     }
     const axis_map &walk = of.maps[0];
-    steps.resize(walk.two_taps ? static_cast<size_t>(walk.dst) : 0);
+    steps.resize(walk.two_taps && !of.any ? static_cast<size_t>(walk.dst) : 0);
     // Behind the members too: uploads are compared byte by byte.
     std::memset(static_cast<void *>(steps.data()), 0,
             steps.size() * sizeof(step<Sum>));

@@ -158,6 +158,7 @@ template <typename Sum>
 struct axis_table {
     const place *places;
     const Sum *weights; ///< so many for each place: the axis' most taps
+    const long long *rows = nullptr; ///< of long sums, from there on
 };
 
 template <typename Sum>
