@@ -69,13 +69,17 @@ std::string source_of(const std::vector<job> &jobs) {
                 "order_by_sums(p, ordered_map);\n"
                 "const auto h = sharing_of(ordered, false, false, resident);\n"
                 "const auto run = [&]<int vector, int together, int chunk>() "
-                "{\n"
-                "gradnn::emulated::launch(3, 64, 0, descending, [&] { "
-                "resample_any_kernel<",
+                "{\nconst auto kernel = p.prologue == fused_op::none "
+                "? resample_any_kernel<",
                 name,
-                ", vector, together, chunk, false>((const type *)read, "
-                "(type *)written, ordered_map, ordered, h, nullptr, false); "
-                "}); };\nconstexpr int widest = 16 / sizeof(type);\n"
+                ", vector, together, chunk, work::plain> "
+                ": resample_any_kernel<",
+                name,
+                ", vector, together, chunk, work::with_op_ahead>;\n"
+                "gradnn::emulated::launch(3, 64, 0, descending, [&] { "
+                "kernel((const type *)read, (type *)written, ordered_map, "
+                "ordered, h, nullptr, false); }); };\n"
+                "constexpr int widest = 16 / sizeof(type);\n"
                 "if (h.vector > 1) run.template operator()<widest, 1, 1>();\n"
                 "else if (h.together == 1 && h.chunk == 1) "
                 "run.template operator()<1, 1, 1>();\n"

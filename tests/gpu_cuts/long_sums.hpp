@@ -102,9 +102,9 @@ struct strided_run {
         // Fewer blocks than elements need: they go on.
         const auto run_once = [&](int64_t blocks, bool adds_parts) {
             run_blocks(blocks, random, [&] {
-                resample_any_kernel<kind, vector, together, chunk, true>(read,
-                        written, map, of.specification, h, sums.data(),
-                        adds_parts);
+                resample_any_kernel<kind, vector, together, chunk,
+                        work::shared>(read, written, map, of.specification, h,
+                        sums.data(), adds_parts);
             });
         };
         run_once(random.integer(1, 9) * h.parts, false);

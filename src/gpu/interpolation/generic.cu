@@ -29,19 +29,20 @@ void launch_generic(const char *name, const problem_specification &p,
                                 : sharing_of(ordered, false, false,
                                         gpu.multiprocessors * gpu.threads);
     const auto launch_by = [&]<element type, int vector, int together,
-                                   int chunk, bool shared>() {
+                                   int chunk, work what>() {
         using stored = jit::stored_of<type>;
         using total = long_sum<jit::sum_of<type>>;
         auto tables = tables_at<jit::sum_of<type>>(map, others);
         order_by_sums(p, tables);
         const auto run = [&](int parts, bool adds_parts) {
             launch_early(name,
-                    resample_any_kernel<type, vector, together, chunk, shared>,
+                    resample_any_kernel<type, vector, together, chunk, what>,
                     blocks_for(h.groups * h.side * h.lanes, generic_threads)
                             * parts,
                     generic_threads,
-                    shared ? generic_threads * vector * together * sizeof(total)
-                           : 0,
+                    h.shared ? generic_threads * vector * together
+                                    * sizeof(total)
+                             : 0,
                     stream, static_cast<const stored *>(read),
                     static_cast<stored *>(written), tables, ordered, h,
                     reinterpret_cast<total *>(sums), adds_parts);
@@ -49,22 +50,24 @@ void launch_generic(const char *name, const problem_specification &p,
         run(h.parts, false);
         if (h.parts > 1) run(1, true);
     };
-    const auto launch_for = [&]<element type, bool shared>() {
+    const auto launch_for = [&]<element type, work what>() {
         constexpr int widest = 16 / jit::bytes_of(type);
         if (h.vector > 1)
-            launch_by.template operator()<type, widest, 1, 1, shared>();
+            launch_by.template operator()<type, widest, 1, 1, what>();
         else if (h.together == 1 && h.chunk == 1)
-            launch_by.template operator()<type, 1, 1, 1, shared>();
+            launch_by.template operator()<type, 1, 1, 1, what>();
         else if (h.together == 1)
-            launch_by.template operator()<type, 1, 1, widest, shared>();
+            launch_by.template operator()<type, 1, 1, widest, what>();
         else if (h.chunk == 1)
-            launch_by.template operator()<type, 1, 4, 1, shared>();
+            launch_by.template operator()<type, 1, 4, 1, what>();
         else
-            launch_by.template operator()<type, 1, 4, widest, shared>();
+            launch_by.template operator()<type, 1, 4, widest, what>();
     };
     const auto launch_as = [&]<element type>() {
-        h.shared ? launch_for.template operator()<type, true>()
-                 : launch_for.template operator()<type, false>();
+        h.shared ? launch_for.template operator()<type, work::shared>()
+                : p.prologue == fused_op::none
+                ? launch_for.template operator()<type, work::plain>()
+                : launch_for.template operator()<type, work::with_op_ahead>();
     };
     switch (p.type) {
         case element::f32: return launch_as.operator()<element::f32>();

@@ -23,17 +23,16 @@ void order_by_sums(const problem_specification &p, OfAxes &of) {
     std::swap(of.middle, of.column);
 }
 
-/// The elements of diff_src that a thread computes, or shares. Outer positions side by side
-/// share a look at the taps.
-template <jit::element type, int vector, int together, int chunk, bool shared>
+/// The elements of diff_src that a thread computes, or whose sums it shares.
+template <jit::element type, int vector, int together, int chunk, work of>
 struct sums_of_thread {
+    static constexpr bool shared = of == work::shared;
     using stored = jit::stored_of<type>;
     using sum = jit::sum_of<type>;
     using total = long_sum<sum>;
     using sums = sum[together][vector];
     static constexpr int elements = vector * chunk;
-    /// Rows of weights begin at multiples of 16 bytes where threads share sums and chunks are
-    /// several taps.
+    /// Of long sums rows of weights begin at multiples of 16 bytes.
     static constexpr int weights_at_once
             = shared && chunk > 1 ? 16 / static_cast<int>(sizeof(sum)) : 1;
     using some_weights
@@ -51,7 +50,7 @@ struct sums_of_thread {
     const stored *read; ///< the first tap
     stored *written;
     taps walk = {}, middle = {}, column = {};
-    int last = 0; ///< of the outer positions that exist
+    int last = 0; ///< outer position that exists; those beyond are read as it
     int64_t outer[together]
             = {}; ///< elements to them; those beyond are read as the last
     sums some = {}, of_layer = {}, of_row = {};
@@ -62,13 +61,6 @@ struct sums_of_thread {
         const place at = table.places[position];
         return {at.first, at.count,
                 shared ? table.rows[position] : position * along.most_taps};
-    }
-    /// So many outer positions are there.
-    __device__ __forceinline__ void keep(int outers) {
-        last = (outers < together ? outers : together) - 1;
-#pragma unroll
-        for (int o = 0; o < together; ++o)
-            outer[o] = (o < last ? o : last) * p.outer_read[0];
     }
     /// To a vector at a place of the resampled axes.
     __device__ __forceinline__ void find(int64_t unit, int64_t number) {
@@ -95,7 +87,8 @@ struct sums_of_thread {
     /// Of `there` chunks, of `taps` taps each, whose loads are on their way together; `whole`: by
     /// one load each, else element by element.
     template <bool whole, int most>
-    __device__ __forceinline__ void add_chunks(const stored *from, int64_t step,
+    __device__ __forceinline__ void add_chunks(
+            const stored *const (&from)[together], int64_t begin, int64_t step,
             const sum *weights, int weight_step, int there, int taps) {
         constexpr int loads = whole ? 1 : elements;
         using unit = jit::elements<type, elements / loads>;
@@ -105,13 +98,13 @@ struct sums_of_thread {
             if (k >= there) break;
 #pragma unroll
             for (int o = 0; o < together; ++o) {
-                const stored *at = from + k * step + outer[o];
+                const stored *at = from[o] + (begin + k * step);
 #pragma unroll
                 for (int i = 0; i < loads; ++i) {
                     if (!whole && i >= taps * vector) break;
                     unit &value = values[k][o][i];
                     value = unit::load(at + i);
-                    if (!shared && p.prologue != fused_op::none)
+                    if constexpr (of == work::with_op_ahead)
                         value = computed<type>(p.prologue, value,
                                 unit::load(
                                         other_of(at + i, map.others.prologue)));
@@ -178,10 +171,14 @@ struct sums_of_thread {
         int64_t i = thread / at_once;
         int64_t j = take(i, int64_t {middle.count});
         while (i < walk.count) {
-            const stored *const row
-                    = read + i * p.walk.read_pitch + j * p.middle.read_pitch;
+            const stored *rows_at[together];
+#pragma unroll
+            for (int o = 0; o < together; ++o)
+                rows_at[o] = read + i * p.walk.read_pitch
+                        + j * p.middle.read_pitch
+                        + (o < last ? o : last) * p.outer_read[0];
             const auto add_from = [&]<bool aligned, int many>(int k, int taps) {
-                add_chunks<aligned, many>(row + k * pitch, at_once * pitch,
+                add_chunks<aligned, many>(rows_at, k * pitch, at_once * pitch,
                         map.column.weights + column.weights + k * chunk,
                         at_once * chunk,
                         (whole - k + at_once - 1) / at_once + (k == whole),
@@ -196,7 +193,7 @@ struct sums_of_thread {
                         end_row(i, j);
                 }
             };
-            if (elements > 1 && is_whole(row))
+            if (elements > 1 && is_whole(rows_at[0]))
                 add_whole.template operator()<(elements > 1), most>();
             else
                 add_whole.template operator()<false, narrow>();
@@ -255,9 +252,9 @@ struct sums_of_thread {
 
 /// Elements; of long sums that blocks share, the sums of their parts to `sums` or, where it
 /// `adds_parts`, elements from these.
-template <jit::element type, int vector, int together, int chunk, bool shared>
+template <jit::element type, int vector, int together, int chunk, work what>
 __global__ void __launch_bounds__(
-        generic_threads, shared &&together == 1 ? 6 : 4)
+        generic_threads, what == work::shared && together == 1 ? 6 : 4)
         resample_any_kernel(const jit::stored_of<type> *read,
                 jit::stored_of<type> *written,
                 const __grid_constant__ tables<jit::sum_of<type>> map,
@@ -265,7 +262,8 @@ __global__ void __launch_bounds__(
                 const __grid_constant__ sharing h,
                 long_sum<jit::sum_of<type>> *sums, bool adds_parts) {
     wait_and_let_later_work_start();
-    using thread_sums = sums_of_thread<type, vector, together, chunk, shared>;
+    using thread_sums = sums_of_thread<type, vector, together, chunk, what>;
+    constexpr bool shared = thread_sums::shared;
     const int side = shared ? h.side : 1;
     const int lanes = shared ? h.lanes : 1;
     const int parts = shared && !adds_parts ? h.parts : 1;
@@ -295,7 +293,7 @@ __global__ void __launch_bounds__(
         }
         if (exists) mine.find(unit, place);
         if constexpr (shared) {
-            mine.keep(left);
+            mine.last = left - 1;
             const auto kept = [&](int of_part, int o, int v) -> auto & {
                 const int64_t of_thread
                         = (of_part * h.groups + group) * side + thread % side;
@@ -320,7 +318,7 @@ __global__ void __launch_bounds__(
                 });
         } else if (exists) {
             for (; left > 0; left -= together) {
-                mine.keep(left);
+                mine.last = (left < together ? left : together) - 1;
                 mine.add(0, 1);
                 mine.write();
                 each_of(mine.some, [&](int o, int v) { mine.some[o][v] = 0; });

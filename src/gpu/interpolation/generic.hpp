@@ -24,6 +24,7 @@ tables<Sum> tables_at(const device_tables &of, const fused_places &others) {
 }
 
 constexpr int generic_threads = 128;
+enum class work { plain, with_op_ahead, shared };
 
 /// A thread has `vector` inner elements of up to `outers` positions of the first outer axis, of
 /// `together` at once, and takes `chunk` neighbouring taps at a time.

@@ -263,12 +263,11 @@ std::vector<mapped_problem> specifications_of(
     axes.push_back(axis_of(maps.back(), 0, 0));
     std::vector<mapped_problem> made;
     const auto add = [&](size_t walk, size_t middle, size_t column) {
-        made.push_back({s, {maps[walk], maps[middle], maps[column]}});
+        made.push_back({s, {maps[walk], maps[middle], maps[column]}, any});
         problem_specification &of = made.back().specification;
         of.walk = axes[walk];
         of.middle = axes[middle];
         of.column = axes[column];
-        made.back().any = any;
         if (any) return;
         of.columns = repetition_of(maps[column], s.type, true);
         of.rows = repetition_of(maps[walk], s.type, false);
