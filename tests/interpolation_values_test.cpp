@@ -265,7 +265,9 @@ TEST_P(interpolation_values, images_do_not_depend_on_their_number) {
             {"small_even", 24, 40, {7, 7}, {14, 14}},
             {"small_odd", 24, 41, {5, 6}, {13, 9}},
             {"volume", 24, 8, {5, 6, 16}, {9, 12, 32}},
-            {"wide_odd", 24, 5, {9, 9}, {140, 139}}};
+            {"wide_odd", 24, 5, {9, 9}, {140, 139}},
+            {"long_odd", 24, 3, {2}, {4213}},
+            {"point_odd", 24, 1, {1}, {15001}}};
     bool any = false;
     for (interpolation_case many : cases)
         for (const layout &l : layouts())
