@@ -24,6 +24,7 @@ tables<Sum> tables_at(const device_tables &of, const fused_places &others) {
 }
 
 constexpr int generic_threads = 128;
+/// What the kernel is compiled for: `shared` are long sums.
 enum class work { plain, with_op_ahead, shared };
 
 /// A thread has `vector` inner elements of up to `outers` positions of the first outer axis, of
@@ -32,14 +33,10 @@ struct sharing {
     bool shared; ///< long sums, whose taps some threads share
     bool ones; ///< the columns' weights are all 1
     int vector = 1, together = 1, chunk = 1, outers = 1;
-    int side
-            = 1; ///< threads of neighbouring vectors; powers of two, as lanes and parts
-    int lanes = 1,
-        parts = 1; ///< threads of a block, and blocks, that share a sum
-    int sides = 1,
-        outer_parts = 1; ///< of the vectors, and of the first outer axis
-    int64_t places = 1,
-            groups = 1; ///< of diff_src, and of threads that share sums
+    int side = 1; ///< threads of neighbouring vectors, a power of two
+    int lanes = 1, parts = 1; ///< threads of a block, and blocks, of a sum
+    int sides = 1, outer_parts = 1; ///< of the vectors, of the outer axis
+    int64_t places = 1, groups = 1; ///< of diff_src, of threads of a sum
 };
 
 /// Of long sums the shape alone says which thread has which taps; else the order is the same

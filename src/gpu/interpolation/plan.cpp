@@ -144,6 +144,7 @@ plan_or_refusal make_fused(const detail::fused_interpolation &problem,
             detail::argument_bytes(problem), options);
 }
 
+// Everything, long sums among it, which threads share.
 plan_or_refusal make_strided(
         const interpolation_problem &problem, const compile_options &options) {
     std::string refusal;
@@ -164,6 +165,7 @@ plan_or_refusal make_strided(
                                  * h.vector * h.together * 8 * sum_words(p)));
 }
 
+// Of equal sizes.
 plan_or_refusal make_copy(
         const interpolation_problem &problem, const compile_options &) {
     const auto is_kept = [&](const detail::interpolation_axis &axis) {
