@@ -38,6 +38,10 @@ struct fold {
         return repeats > 0 && begin >= from
                 && end <= from + (repeats + 1) * period;
     }
+    /// As of the second period on: each_row then has every pair of neighbours.
+    fold of_pairs() const {
+        return {from + period, period, std::max<int64_t>(0, repeats - 1)};
+    }
     /// The numbers of a table's rows, each once: calls visit(number).
     template <typename Visit>
     void each_row(int64_t count, const Visit &visit) const {
@@ -194,6 +198,10 @@ public:
         return tables_->weights[static_cast<size_t>(
                 tables_->weight_rows.of(number).row)];
     }
+    /// Of an input's taps by their numbers.
+    double weight_of_tap(int64_t i, int64_t tap) const {
+        return weight_at(i, tap);
+    }
     /// All of them, in order.
     template <typename Weight>
     std::vector<Weight> all_weights() const {
@@ -204,6 +212,9 @@ public:
     }
     /// Inputs that an output touches.
     int64_t fed() const { return tables_->gathered.fed(); }
+    /// Which inputs, and which outputs, repeat.
+    const fold &inputs() const { return tables_->gathered.inputs(); }
+    const fold &outputs() const { return tables_->gathered.outputs(); }
 
 private:
     friend axis_map make_axis_map(

@@ -1,9 +1,7 @@
 #include "gpu/interpolation/cuts.hpp"
 
 #include <algorithm>
-#include <map>
 #include <set>
-#include <utility>
 
 namespace gradnn::gpu::resample {
 
@@ -105,14 +103,9 @@ std::vector<cut> columns_of(const problem_specification &p) {
 struct cut_list {
     const problem_specification &p;
     const gpu_facts &gpu;
-    std::array<std::vector<place>, 3> places; ///< of walk, middle and column
-    std::map<std::pair<size_t, int>, int> known; ///< what is read for so many
-    std::vector<cut> made;
-
-    cut_list(const mapped_problem &of, const gpu_facts &facts)
-        : p(of.specification), gpu(facts) {
-        std::ranges::transform(of.maps, places.begin(), places_of);
-    }
+    std::array<detail::axis_spans, 3> spans; ///< walk, middle, column
+    const size_t first_axis = p.walk.is_there() ? 0 : 2;
+    std::vector<cut> made = {};
 
     /// Threads read global memory.
     void add_threads(cut c) {
@@ -152,7 +145,8 @@ struct cut_list {
         for (const int tile : parts_of(positions, true)) {
             const bool all = tile == positions;
             // All of them are copied, also those that feed nothing.
-            c.tile_read = all ? first.read : read_for(first, tile * of_strip);
+            c.tile_read
+                    = all ? first.read : spans[first_axis].of(tile * of_strip);
             const long long bytes
                     = rows_extent(p, c.tile_read) * bytes_of(p.type);
             if (bytes > most_bytes) break;
@@ -214,7 +208,7 @@ struct cut_list {
             const int strips = c.strip * c.parts;
             c.tile_read = strips == tile
                     ? tile_read
-                    : std::max(tile_read, read_for(first_axis_of(p), strips));
+                    : std::max(tile_read, spans[first_axis].of(strips));
             for (const int stages : {1, 2})
                 for (const int threads : {128, 256, 512})
                     for (const bool gathers : {false, true}) {
@@ -264,10 +258,10 @@ struct cut_list {
         for (int parts = 2; parts <= positions; ++parts) {
             if (by_middle) {
                 c.middle_part = ceil_div(positions, parts);
-                c.middle_read = read_for(p.middle, c.middle_part);
+                c.middle_read = spans[1].of(c.middle_part);
             } else {
                 c.parts = ceil_div(positions, parts);
-                c.tile_read = read_for(p.column, c.parts * c.columns);
+                c.tile_read = spans[2].of(c.parts * c.columns);
             }
             const long long read = 1LL * c.middle_read * c.tile_read * p.inner;
             if (read <= fit) return busy(read / c.line_vector);
@@ -286,23 +280,6 @@ struct cut_list {
                 gpu.shared_bytes / (g.shared_bytes + 1024)});
         return c.blocks > 0 && registers <= most_registers;
     }
-
-    /// The most positions that so many neighbouring ones of diff_src take.
-    int read_for(const axis &along, int written) {
-        const size_t number = &along == &p.walk ? 0
-                : &along == &p.middle           ? 1
-                                                : 2;
-        int &result = known[{number, written}];
-        if (result > 0) return result;
-        result = 1;
-        const std::vector<place> &of = places[number];
-        const auto step = static_cast<size_t>(written);
-        for (size_t i = 0; i < of.size(); i += step) {
-            const place last = of[std::min(of.size(), i + step) - 1];
-            result = most(result, last.first + last.count - of[i].first);
-        }
-        return result;
-    }
 };
 
 } // namespace
@@ -310,7 +287,10 @@ struct cut_list {
 std::vector<cut> all_cuts(const mapped_problem &of, const gpu_facts &gpu) {
     const problem_specification &p = of.specification;
     const bool walks = p.walk.is_there(), adds_up = adds_up_rows(p);
-    cut_list list(of, gpu);
+    const auto &[walk, middle, column] = of.maps;
+    cut_list list {p, gpu,
+            {detail::axis_spans(walk), detail::axis_spans(middle),
+                    detail::axis_spans(column)}};
     if (walks && !of.maps[0].two_taps) return {};
     if (p.walk_first) {
         for (const cut &c : columns_of(rest_of_walk({p, {}}).of))

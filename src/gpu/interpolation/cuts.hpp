@@ -9,7 +9,7 @@
 
 #include "gpu/interpolation/geometry.hpp"
 #include "gpu/runtime/multiprocessor.hpp"
-#include "kernel/axis_map.hpp"
+#include "kernel/axis_shape.hpp"
 #include "kernel/fused_problem.hpp"
 
 namespace gradnn::gpu::resample {
@@ -30,15 +30,11 @@ std::vector<mapped_problem> specifications_of(
         const detail::fused_interpolation &, int alignment,
         std::string &refusal, bool any = false);
 
-bool is_of_ones(const detail::axis_map &); ///< all weights
 /// Whether the sums along the walk, of vectors of whole rows, may come first.
 bool can_walk_first(const problem_specification &);
 
 /// The text of the header that a kernel is compiled with.
 std::string text_of(const specification_of_kernel &);
-
-/// The taps of all positions; of those without any too in order.
-std::vector<place> places_of(const detail::axis_map &);
 
 /// The tables of a problem, on the host.
 template <typename Sum>

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <optional>
 #include <utility>
 
 #include "base/text.hpp"
@@ -32,88 +31,24 @@ constexpr int64_t longest_of_channels = 512;
 constexpr int64_t longest_row = 1 << 20; ///< of axes that are made one
 
 axis axis_of(const axis_map &map, int64_t write_pitch, int64_t read_pitch) {
-    axis made {static_cast<int>(map.src), static_cast<int>(map.dst), 1,
-            static_cast<int>(std::max<int64_t>(1, map.max_count)), false, false,
+    const detail::axis_shape shape = shape_of(map);
+    return {static_cast<int>(map.src), static_cast<int>(map.dst),
+            shape.least_taps, shape.most_taps, shape.two, shape.jumps,
             write_pitch, read_pitch};
-    made.least_taps = made.most_taps;
-    for (int64_t i = 0; i < map.src; ++i)
-        made.least_taps
-                = least(made.least_taps, static_cast<int>(map.count(i)));
-    for (int64_t o = 0; o < map.dst && map.two_taps; ++o) {
-        made.two = made.two || map.high_weight(o) != 0;
-        made.jumps |= map.low(o) > (o > 0 ? map.low(o - 1) : 0) + 1;
+}
+
+pattern pattern_of(const axis_map &map, element type, bool places) {
+    const auto found = repetition_of(
+            map, most_period, most_taps, type != element::f64, places);
+    pattern made {found.inputs, found.outputs, found.odd_first, found.odd_last,
+            {}, {}, {}};
+    for (size_t k = 0; k < found.positions.size(); ++k) {
+        const auto &[first, weights] = found.positions[k];
+        made.first[k] = first;
+        made.taps[k] = static_cast<int>(weights.size());
+        std::ranges::copy(weights, made.weight[k]);
     }
     return made;
-}
-
-/// Of a position, its places and weights as those of one in the middle, some periods of
-/// `written` away; `places_alone`: its places, where all positions count as odd.
-std::optional<pattern> repetition_by(
-        const axis_map &map, element type, int written, bool places_alone) {
-    constexpr int most_odd = 8;
-    // In the type of the sums.
-    const auto weight_of = [&](int64_t i, int64_t tap) {
-        const double weight = map.weight(map.offset(i) + tap);
-        return type == element::f64 ? weight : static_cast<float>(weight);
-    };
-    const int64_t middle = map.src / 2 / written * written;
-    int64_t met = middle; // has taps, if there is one
-    while (met < middle + written - 1 && map.count(met) == 0)
-        ++met;
-    const int64_t step = map.first(met) - map.first(met - written);
-    if (step < 1 || step > 1 << 10) return {};
-    pattern made {};
-    made.written = written;
-    made.read = static_cast<int>(step);
-    for (int k = 0; k < written; ++k) {
-        const int64_t at = middle + k;
-        made.taps[k] = static_cast<int>(map.count(at));
-        if (made.taps[k] > most_taps || (made.taps[k] == 0 && places_alone))
-            return {};
-        // Reductions leave positions without taps.
-        if (made.taps[k] > 0)
-            made.first[k]
-                    = static_cast<int>(map.first(at) - middle / written * step);
-        for (int t = 0; t < made.taps[k]; ++t)
-            made.weight[k][t] = weight_of(at, t);
-    }
-    for (int64_t i = 0; i < map.src; ++i) {
-        const auto k = static_cast<int>(i % written);
-        const int64_t window = i / written * step + made.first[k];
-        const int64_t first = std::max<int64_t>(0, window);
-        const int64_t end = std::min(map.dst, window + made.taps[k]);
-        if (map.count(i) != std::max<int64_t>(0, end - first)
-                || (map.count(i) > 0 && map.first(i) != first))
-            return {};
-        bool same = true;
-        for (int64_t o = first; o < end && same; ++o)
-            same = weight_of(i, o - first) == made.weight[k][o - window];
-        if (same) continue;
-        if (i < most_odd || places_alone)
-            made.odd_first = static_cast<int>(i) + 1;
-        else if (i >= map.src - most_odd)
-            made.odd_last = most(made.odd_last, static_cast<int>(map.src - i));
-        else
-            return {};
-    }
-    return made;
-}
-
-/// Where a map repeats, or `places` alone do, as those of align_corners by 2.
-pattern repetition_of(const axis_map &map, element type, bool places) {
-    for (const bool places_alone : {false, true})
-        for (int written = 1; written <= most_period && 3 * written <= map.src;
-                ++written)
-            if (!places_alone || places)
-                if (const auto found
-                        = repetition_by(map, type, written, places_alone))
-                    return *found;
-    return {};
-}
-
-/// Whether one position has the sum of all.
-bool has_all(const axis_map &map) {
-    return map.src == 1 && map.count(0) == map.dst && is_of_ones(map);
 }
 
 std::string refusal_of(const interpolation_problem &p,
@@ -169,11 +104,6 @@ std::string text_of(const pattern &of) {
 }
 
 } // namespace
-
-bool is_of_ones(const axis_map &map) {
-    return std::ranges::all_of(map.all_weights<double>(),
-            [](double weight) { return weight == 1; });
-}
 
 bool can_walk_first(const problem_specification &p) {
     constexpr int most_inner[] = {1, 3, 64, 64}; // more f32 was not measured
@@ -261,24 +191,25 @@ std::vector<mapped_problem> specifications_of(
     const size_t none = axes.size();
     maps.push_back(make_axis_map(p.mode, p.coordinates, {}));
     axes.push_back(axis_of(maps.back(), 0, 0));
+    const size_t column = none - 1;
+    if (!any) s.columns = pattern_of(maps[column], s.type, true);
     std::vector<mapped_problem> made;
-    const auto add = [&](size_t walk, size_t middle, size_t column) {
+    const auto add = [&](size_t walk, size_t middle) {
         made.push_back({s, {maps[walk], maps[middle], maps[column]}, any});
         problem_specification &of = made.back().specification;
         of.walk = axes[walk];
         of.middle = axes[middle];
         of.column = axes[column];
         if (any) return;
-        of.columns = repetition_of(maps[column], s.type, true);
-        of.rows = repetition_of(maps[walk], s.type, false);
+        of.rows = pattern_of(maps[walk], s.type, false);
         of.walk_first = walks_first(made.back());
     };
     if (none == 3) {
-        add(0, 1, 2);
+        add(0, 1);
     } else if (none == 2) {
-        add(walks ? 0 : none, walks ? none : 0, 1);
+        add(walks ? 0 : none, walks ? none : 0);
     } else {
-        add(none, none, 0);
+        add(none, none);
         // Some rows one after the other, as a walk that adds none of them up: a thread finds
         // its columns once for all. At most 4,096 that divide all, whose tables are small.
         constexpr int longest = 4096;
@@ -293,7 +224,7 @@ std::vector<mapped_problem> specifications_of(
             s.outer[0] /= rows;
             s.outer_write[0] *= rows;
             s.outer_read[0] *= rows;
-            add(none + 1, none, 0);
+            add(none + 1, none);
         }
     }
     if (s.prologue != fused_op::none && made[0].specification.walk_first) {
@@ -303,29 +234,16 @@ std::vector<mapped_problem> specifications_of(
     return made;
 }
 
-std::vector<place> places_of(const axis_map &map) {
-    std::vector<place> places(static_cast<size_t>(map.src));
-    int64_t end = 0;
-    for (size_t i = 0; i < places.size(); ++i) {
-        // Those that have no taps lie in order too.
-        const int64_t count = map.count(i);
-        const int64_t first = count > 0 ? map.first(i) : end;
-        places[i] = {static_cast<int>(first), static_cast<int>(count)};
-        end = first + count;
-    }
-    return places;
-}
-
 template <typename Sum>
 host_tables<Sum>::host_tables(const mapped_problem &of) {
     const problem_specification &p = of.specification;
     const axis *const axes[] = {&p.walk, &p.middle, &p.column};
     for (size_t a = 0; a < 3; ++a) {
         const axis_map &map = of.maps[a];
-        places[a] = places_of(map);
-        if (axes[a]->read_pitch < 0) // all weights are 1
-            for (place &each : places[a])
-                each.first = 1 - each.first - each.count;
+        const bool descends = axes[a]->read_pitch < 0; // all weights are 1
+        const detail::axis_spans spans(map);
+        for (const auto &[first, end] : spans.taps())
+            places[a].push_back({descends ? 1 - end : first, end - first});
         // Of long sums rows have their own lengths, and begin at multiples of 16 bytes.
         if (of.any && a == 2 && is_of_ones(map)) {
             rows[a].assign(places[a].size(), 0);
