@@ -37,7 +37,8 @@ TEST(resample_lines, rows_at_odd_distances_are_stored_by_elements) {
     s.cut_by.parts = s.cut_by.planes = s.cut_by.middle_part = 1;
     for (const long long pitch : {8LL, 9LL, 10LL}) {
         s.of.walk = {2, 4, 3, 3, true, false, pitch, 8};
-        EXPECT_EQ(geometry_of(rest_of_walk(s)).write_vector,
+        EXPECT_EQ(geometry_of({rest_of_walk(s.of), rest_of_walk(s.cut_by)})
+                          .write_vector,
                 pitch % 2 == 0 ? 2 : 1)
                 << pitch;
     }

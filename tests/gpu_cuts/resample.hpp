@@ -160,4 +160,14 @@ inline detail::fused_interpolation random_fused_interpolation(
     return made;
 }
 
+/// All ways to cut a problem.
+inline std::vector<gpu::resample::cut> all_cuts(
+        const gpu::resample::mapped_problem &of, const gpu::gpu_facts &facts) {
+    using namespace gpu::resample;
+    std::vector<cut> all;
+    each_cut(cut_problem(of), facts,
+            [&](const cut &c, const auto &...) { all.push_back(c); });
+    return all;
+}
+
 } // namespace gradnn::test

@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <map>
+#include <set>
 #include <tuple>
+#include <utility>
 
 #include "gpu/interpolation/cuts.hpp"
 
@@ -38,31 +41,14 @@ constexpr double longer = 1.1;
 /// Of a warp that writes 16 bytes a thread.
 constexpr double whole_sectors = 16 * 0.5;
 
-double elements_moved(const problem_specification &p) {
-    double read_for_one = 1;
-    for (const axis *a : {&p.walk, &p.middle, &p.column})
-        read_for_one *= 1.0 * a->read / a->written;
-    return 1.0 * elements_of(p)
-            * (1 + epilogues_of(p) + loads_of(p) * read_for_one);
-}
-
-/// The part of what is moved that rows of less than 64 bytes write in sectors.
-double short_rows(const problem_specification &p) {
-    const double row_bytes
-            = 1.0 * bytes_of(p.type) * p.column.written * p.inner;
-    return 1.0 * elements_of(p) / elements_moved(p)
-            * std::min(1.0, 64 / row_bytes);
-}
-
 /// How often what is read along the walk is, by strips that share rows.
 double read_again_of_strips(const problem_specification &p, int strip) {
     return steps_of(p, strip) * p.walk.written / strip / p.walk.read;
 }
 
 /// Where the walk comes first.
-work_estimate share_of_lines(const specification_of_kernel &s,
+work_estimate share_of_lines(const problem_specification &p, const cut &c,
         const geometry &g, const work_estimate &rest, const gpu_facts &gpu) {
-    const auto &[p, c] = s;
     const int bytes = bytes_of(p.type);
     const double steps = steps_of(p, c.strip);
     const double of_row = 1.0 * c.words * c.line_vector;
@@ -77,22 +63,19 @@ work_estimate share_of_lines(const specification_of_kernel &s,
     const double copied
             = 2 * c.words * std::max(1.0, c.line_vector * bytes / 4.0);
     // A row that is read takes a barrier, one of sums another.
-    const double path = before_lines
-            + steps
-                    * (std::max(500.0 / (c.ahead - 1), 30.0) + 20
-                            + c.threads / 4.0)
-            + c.strip * (60.0 + c.threads);
+    const double waited
+            = std::max(500.0 / (c.ahead - 1), 30.0) + 20 + c.threads / 4.0;
+    const double path
+            = before_lines + steps * waited + c.strip * (60.0 + c.threads);
+    const double at_once
+            = std::min<double>(c.blocks, 1.0 * g.grid / gpu.multiprocessors);
+    const double summed = of_row * sum_words(p) + turns * rest.wavefronts;
     return {.instructions = 60 + 8 * c.words + 40 * g.sets + 1.2 * steps * step
                     + c.strip * finish,
             .path = path,
-            .in_flight = of_row * bytes * (c.ahead - 1) * c.threads
-                    * std::min<double>(
-                            c.blocks, 1.0 * g.grid / gpu.multiprocessors),
-            .wavefronts = of_lines.wavefront
-                    * (steps * copied
-                            + c.strip
-                                    * (of_row * sum_words(p)
-                                            + turns * rest.wavefronts)),
+            .in_flight = of_row * bytes * (c.ahead - 1) * c.threads * at_once,
+            .wavefronts
+            = of_lines.wavefront * (steps * copied + c.strip * summed),
             .sectors = c.strip * turns * rest.sectors,
             .count = g.grid * (c.threads / 32.0) / gpu.multiprocessors,
             .read_again = read_again_of_strips(p, c.strip)
@@ -101,10 +84,9 @@ work_estimate share_of_lines(const specification_of_kernel &s,
             .next_path = path};
 }
 
-work_estimate share_of_threads(const specification_of_kernel &s,
+work_estimate share_of_threads(const problem_specification &p, const cut &c,
         const geometry &g, work_estimate thread, const gpu_facts &gpu,
         const form_costs &form) {
-    const auto &[p, c] = s;
     const auto items = static_cast<double>(g.items);
     thread.count = std::ceil(items / 32) / gpu.multiprocessors;
     // Loops over rows ahead are long.
@@ -118,9 +100,8 @@ work_estimate share_of_threads(const specification_of_kernel &s,
     return thread;
 }
 
-work_estimate share_of_tiles(const specification_of_kernel &s,
+work_estimate share_of_tiles(const problem_specification &p, const cut &c,
         const geometry &g, const work_estimate &thread, const gpu_facts &gpu) {
-    const auto &[p, c] = s;
     const double turns = ceil_div(g.lane_items, g.groups);
     const double of_tile = ceil_div(g.groups * g.lanes, 32) * turns;
     work_estimate made {.instructions
@@ -148,33 +129,32 @@ work_estimate share_of_tiles(const specification_of_kernel &s,
     return made;
 }
 
-/// Cycles that a kernel takes. Counting lane by lane takes most of the time: without it the
-/// result is too low.
-double cost_of(const specification_of_kernel &s, const mapped_problem &of,
-        const gpu_facts &gpu, bool by_lanes) {
-    const auto &[p, c] = s;
-    const geometry g = geometry_of(s);
-    const bool tiled = c.stages > 0;
+/// Those that take longest hide most of the others: times add up by their powers of 1.5.
+double power(double cycles) {
+    return cycles * std::sqrt(cycles);
+}
+
+/// The power of the cycles that a kernel takes. Too low without what is counted lane by lane.
+double cost_of(const cut_problem &of, const cut &c, const geometry &g,
+        const work_estimate &thread, const gpu_facts &gpu, bool by_lanes) {
+    const problem_specification &p = of.p;
     // Windows were fitted to enlargements, all of whose columns have taps.
     const bool reduces = g.fed != (1U << c.columns) - 1;
     const form_costs &form = p.walk_first             ? of_lines
-            : tiled                                   ? of_tiles
+            : c.stages > 0                            ? of_tiles
             : c.repeated && c.vector == 1 && !reduces ? of_windows
                                                       : of_threads;
-    const specification_of_kernel rest = p.walk_first ? rest_of_walk(s) : s;
-    const work_estimate thread = estimate_of_thread(
-            rest, p.walk_first ? geometry_of(rest) : g, of, by_lanes);
-    const work_estimate each = p.walk_first ? share_of_lines(s, g, thread, gpu)
-            : tiled                         ? share_of_tiles(s, g, thread, gpu)
-                    : share_of_threads(s, g, thread, gpu, form);
+    const work_estimate each = p.walk_first
+            ? share_of_lines(p, c, g, thread, gpu)
+            : c.stages > 0 ? share_of_tiles(p, c, g, thread, gpu)
+                           : share_of_threads(p, c, g, thread, gpu, form);
     const double warps_held = c.blocks * c.threads / 32.0;
     const double waves = 1.0 * g.grid / (gpu.multiprocessors * c.blocks);
-    const double bytes
-            = elements_moved(p) * bytes_of(p.type) / gpu.multiprocessors;
+    const double bytes = of.moved * bytes_of(p.type) / gpu.multiprocessors;
     const double parts[] {each.count * each.instructions
                     * (1 + form.few_warps / warps_held) / (4 * form.issued),
             by_lanes ? each.count * each.wavefronts : 0,
-            bytes / bytes_of_cycle * (1 + form.short_rows * short_rows(p))
+            bytes / bytes_of_cycle * (1 + form.short_rows * of.short_rows)
                     * (1 + (std::max(1.0, each.read_again) - 1) * form.again)
                     * (1 + form.places / (1 + form.near_blocks * waves)),
             // What ops behind read lies as what is written.
@@ -183,60 +163,91 @@ double cost_of(const specification_of_kernel &s, const mapped_problem &of,
                      : 0,
             bytes * form.latency / std::max(1.0, each.in_flight),
             each.path + each.next_path * (std::max(1.0, waves) - 1)};
-    // Those that take longest hide most of the others.
-    constexpr double sharpness = 1.5;
     double sum = 0;
     for (const double part : parts)
-        sum += std::pow(part, sharpness);
-    double cycles = std::pow(sum, 1 / sharpness);
+        sum += power(part);
     // The last blocks are waited for.
-    if (waves < 12) cycles *= 1 + form.last * (std::ceil(waves) / waves - 1);
-    if (!p.walk_first && !c.repeated && c.vector == 1) cycles *= longer;
-    return cycles;
+    if (waves < 12)
+        sum *= power(1 + form.last * (std::ceil(waves) / waves - 1));
+    if (!p.walk_first && !c.repeated && c.vector == 1) sum *= power(longer);
+    return sum;
+}
+
+/// A number of all that are cut alike.
+int64_t kind_of(const cut &c) {
+    int64_t made = 0;
+    for (const int each : {c.vector, c.columns, +c.repeated, +c.exchanged,
+                 +c.apart, +(c.stages > 0), c.line_vector, c.words, +c.gathers})
+        made = made * 32 + each;
+    return made;
 }
 
 } // namespace
 
-std::vector<choice> choices_of(
-        const std::vector<mapped_problem> &forms, const gpu_facts &gpu) {
+cut_problem::cut_problem(const mapped_problem &whole) : of(whole) {
+    double read_for_one = 1;
+    for (const axis *a : {&p.walk, &p.middle, &p.column})
+        read_for_one *= 1.0 * a->read / a->written;
+    const double written = 1.0 * elements_of(p);
+    moved = written * (1 + epilogues_of(p) + loads_of(p) * read_for_one);
+    const double row_bytes
+            = 1.0 * bytes_of(p.type) * p.column.written * p.inner;
+    short_rows = written / moved * std::min(1.0, 64 / row_bytes);
+}
+
+std::vector<choice> choices_of(const std::vector<mapped_problem> &forms,
+        const gpu_facts &gpu, size_t most_chosen, double most_cost) {
     // Priced in full: of each kind the best of a price without what is counted lane by lane,
     // which knows no conflicts and no sectors.
-    constexpr size_t most_priced = 240, most_chosen = 12;
-    constexpr int most_of_kind = 6;
-    std::vector<choice> all;
-    const auto sort_by_price = [&](bool by_lanes) {
-        for (choice &each : all) {
-            const mapped_problem &of = forms[each.form];
-            each.cost = cost_of(
-                    {of.specification, each.cut_by}, of, gpu, by_lanes);
+    constexpr size_t most_priced = 240, most_of_kind = 6;
+    const std::vector<cut_problem> problems(forms.begin(), forms.end());
+    // With whether it is the full one, which is no lower, and the number of the choice.
+    using price = std::tuple<double, bool, size_t>;
+    std::map<price, choice> priced;
+    std::map<std::pair<size_t, int64_t>, std::set<price>> kinds;
+    size_t met = 0;
+    const auto meet = [&](size_t form, const cut &c, const geometry &g,
+                              const work_estimate &thread) {
+        const double cost = cost_of(problems[form], c, g, thread, gpu, false);
+        if (cost >= most_cost) return;
+        const price made {cost, false, met++};
+        std::set<price> &best = kinds[{form, kind_of(c)}];
+        if (best.size() == most_of_kind && made > *best.rbegin()) return;
+        best.insert(made);
+        priced.insert({made, {cost, form, c}});
+        if (best.size() > most_of_kind) {
+            priced.erase(*best.rbegin());
+            best.erase(*best.rbegin());
         }
-        std::ranges::stable_sort(all, {}, &choice::cost);
+        if (priced.size() <= most_priced) return;
+        priced.erase(std::prev(priced.end()));
+        most_cost = std::get<double>(priced.rbegin()->first);
     };
     for (size_t form = 0; form < forms.size(); ++form)
-        for (const cut &each : all_cuts(forms[form], gpu))
-            all.push_back({0, form, each});
-    sort_by_price(false);
-    const auto kind_of = [](const cut &c) {
-        return std::array<int, 9> {c.vector, c.columns, c.repeated, c.exchanged,
-                c.apart, c.stages > 0, c.line_vector, c.words, c.gathers};
-    };
-    std::map<std::pair<bool, std::array<int, 9>>, int> priced;
-    std::erase_if(all, [&](const choice &each) {
-        const bool walks = forms[each.form].specification.walk.is_there();
-        return ++priced[{walks, kind_of(each.cut_by)}] > most_of_kind;
-    });
-    if (all.size() > most_priced) all.resize(most_priced);
-    sort_by_price(true);
+        each_cut(problems[form], gpu, std::bind_front(meet, form));
     // The best, each unlike those before it.
-    const double far_off = all.empty() ? 0 : 2 * all.front().cost;
-    std::map<std::tuple<std::array<int, 9>, int, int>, int> alike;
-    std::erase_if(all, [&](const choice &each) {
+    std::vector<choice> chosen;
+    std::set<std::tuple<int64_t, int, int>> unlike;
+    while (!priced.empty() && chosen.size() < most_chosen) {
+        auto [key, each] = *priced.begin();
+        const auto [cost, full, number] = key;
+        priced.erase(key);
+        if (!chosen.empty() && cost > power(2) * chosen.front().cost) break;
+        const cut_problem &of = problems[each.form];
         const cut &c = each.cut_by;
-        return each.cost > far_off
-                || ++alike[{kind_of(c), c.ahead, c.planes}] > 1;
-    });
-    if (all.size() > most_chosen) all.resize(most_chosen);
-    return all;
+        if (!full) {
+            const cut rest = of.p.walk_first ? rest_of_walk(c) : c;
+            const geometry columns = geometry_of_columns(of.rest, c);
+            const work_estimate thread = estimate_of_thread(
+                    of, rest, geometry_of(of.rest, rest, columns), true);
+            each.cost = cost_of(
+                    of, c, geometry_of(of.p, c, columns), thread, gpu, true);
+            priced.insert({{each.cost, true, number}, each});
+        } else if (unlike.insert({kind_of(c), c.ahead, c.planes}).second) {
+            chosen.push_back(each);
+        }
+    }
+    return chosen;
 }
 
 bool walks_first(const mapped_problem &of) {
@@ -263,12 +274,13 @@ bool walks_first(const mapped_problem &of) {
     one.outer_read[outermost] = read;
     one.outer[outermost] = static_cast<int>(
             std::max(1LL, elements / std::max(written, read)));
-    const auto cost_of = [&](bool walk_first) {
+    const auto cost_of = [&](bool walk_first, double most) {
         one.walk_first = walk_first;
-        const auto choices = choices_of({{one, of.maps}}, of_h100);
+        const auto choices = choices_of({{one, of.maps}}, of_h100, 1, most);
         return choices.empty() ? HUGE_VAL : choices.front().cost;
     };
-    return cost_of(true) < cost_of(false);
+    const double otherwise = cost_of(false, HUGE_VAL);
+    return cost_of(true, otherwise) < otherwise;
 }
 
 } // namespace gradnn::gpu::resample

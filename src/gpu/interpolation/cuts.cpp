@@ -89,31 +89,30 @@ std::vector<cut> columns_of(const problem_specification &p) {
                 cut window = c;
                 window.read_vector = wide;
                 made.push_back(window);
-                if (wide == 1 || p.reads_sums) continue;
-                window.exchanged = true;
-                const geometry g = geometry_of_columns({p, window});
-                if (g.fits && g.left + g.right > 0) made.push_back(window);
+                window.exchanged = wide > 1 && !p.reads_sums;
+                if (window.exchanged) made.push_back(window);
             }
         }
     }
     return made;
 }
 
-/// The cuts of a problem, by what a thread has of a row.
+/// The cuts of a problem by what a thread has of a row, of which `columns` follow.
 struct cut_list {
-    const problem_specification &p;
+    const cut_problem &whole;
     const gpu_facts &gpu;
+    const cut_visitor &visit;
     std::array<detail::axis_spans, 3> spans; ///< walk, middle, column
+    geometry columns;
+    const problem_specification &p = whole.p;
     const size_t first_axis = p.walk.is_there() ? 0 : 2;
-    std::vector<cut> made = {};
 
     /// Threads read global memory.
     void add_threads(cut c) {
         const bool walks = p.walk.is_there();
         c.strip = c.planes = c.parts = 1;
         c.threads = 128;
-        const bool in_place = !walks || p.middle.is_there()
-                || geometry_of_columns({p, c}).rolled;
+        const bool in_place = !walks || p.middle.is_there() || columns.rolled;
         // What a thread finds once serves so many rows.
         const int least_strip = adds_up_rows(p) ? 1 : least(16, p.walk.written);
         for (const int strip : parts_of(p.walk.written, true))
@@ -122,7 +121,9 @@ struct cut_list {
                 if (strip < least_strip) break;
                 c.strip = c.apart && !walks ? 128 : strip;
                 c.ahead = ahead;
-                if (is_held(c, geometry_of({p, c}))) made.push_back(c);
+                const geometry g = geometry_of(p, c, columns);
+                if (is_held(c, g))
+                    visit(c, g, estimate_of_thread(whole, c, columns));
             }
     }
 
@@ -173,26 +174,29 @@ struct cut_list {
                     && elements_of_row(p) % vector == 0
                     && pitches_divide(p, vector, false, false);
         };
+        const std::vector<int> strips = parts_of(p.walk.written, true);
+        const work_estimate thread = estimate_of_thread(whole, c, columns);
         for (const int vector : longest_vectors(p.type, 3, is_line))
             for (const int words : {1, 2, 3, 4, 5, 6, 8, 12, 16})
-                for (const int threads : {32, 64, 96, 128, 192, 256})
+                for (const int threads : {32, 64, 96, 128, 192, 256}) {
+                    c.line_vector = vector;
+                    c.words = words;
+                    c.threads = threads;
+                    if (words * vector > most_sums || !take_part_of_rows(c))
+                        continue;
                     for (const int ahead : {4, 8}) {
-                        if (words * vector > most_sums
-                                || ahead * words * vector * bytes > 256)
-                            break;
-                        c.line_vector = vector;
-                        c.words = words;
-                        c.threads = threads;
                         c.ahead = ahead;
                         c.strip = p.walk.written;
-                        if (!take_part_of_rows(c)
-                                || !is_held(c, geometry_of({p, c})))
-                            break;
-                        for (const int strip : parts_of(p.walk.written, true)) {
+                        if (ahead * words * vector * bytes > 256) break;
+                        geometry g = geometry_of(p, c, columns);
+                        if (!is_held(c, g)) break;
+                        for (const int strip : strips) {
                             c.strip = strip;
-                            if (geometry_of({p, c}).fits) made.push_back(c);
+                            add_strips(g, p, c);
+                            if (g.fits) visit(c, g, thread);
                         }
                     }
+                }
     }
 
     /// Of tiles of so many positions of the first axis, or threads' columns: stages, threads and
@@ -209,6 +213,9 @@ struct cut_list {
             c.tile_read = strips == tile
                     ? tile_read
                     : std::max(tile_read, spans[first_axis].of(strips));
+            c.stages = 1;
+            const work_estimate thread
+                    = estimate_of_thread(whole, c, columns); // of any stages
             for (const int stages : {1, 2})
                 for (const int threads : {128, 256, 512})
                     for (const bool gathers : {false, true}) {
@@ -218,10 +225,10 @@ struct cut_list {
                         c.stages = stages;
                         c.threads = threads;
                         c.gathers = gathers;
-                        const geometry g = geometry_of({p, c});
+                        const geometry g = geometry_of(p, c, columns);
                         if (is_held(c, g)
                                 && 1LL * g.lanes * g.lane_items >= threads / 2)
-                            made.push_back(c);
+                            visit(c, g, thread);
                     }
         }
     }
@@ -274,7 +281,7 @@ struct cut_list {
     bool is_held(cut &c, const geometry &g) const {
         constexpr int most_registers = 224;
         if (!g.fits || g.shared_bytes > gpu.block_shared_bytes) return false;
-        const int registers = ceil_div(registers_of({p, c}, g), 8) * 8;
+        const int registers = ceil_div(registers_of(p, c, g), 8) * 8;
         c.blocks = std::min({gpu.registers / (c.threads * registers),
                 gpu.threads / c.threads, 32,
                 gpu.shared_bytes / (g.shared_bytes + 1024)});
@@ -284,20 +291,24 @@ struct cut_list {
 
 } // namespace
 
-std::vector<cut> all_cuts(const mapped_problem &of, const gpu_facts &gpu) {
-    const problem_specification &p = of.specification;
+void each_cut(const cut_problem &whole, const gpu_facts &gpu,
+        const cut_visitor &visit) {
+    const problem_specification &p = whole.p;
     const bool walks = p.walk.is_there(), adds_up = adds_up_rows(p);
-    const auto &[walk, middle, column] = of.maps;
-    cut_list list {p, gpu,
+    if (walks && !whole.of.maps[0].two_taps) return;
+    const auto &[walk, middle, column] = whole.of.maps;
+    cut_list list {whole, gpu, visit,
             {detail::axis_spans(walk), detail::axis_spans(middle),
-                    detail::axis_spans(column)}};
-    if (walks && !of.maps[0].two_taps) return {};
-    if (p.walk_first) {
-        for (const cut &c : columns_of(rest_of_walk({p, {}}).of))
+                    detail::axis_spans(column)},
+            {}};
+    for (const cut &c : columns_of(whole.rest)) {
+        const geometry &g = list.columns = geometry_of_columns(whole.rest, c);
+        // Neighbouring lanes have both ends of a window, if it has any.
+        if (!g.fits || (c.exchanged && g.left + g.right == 0)) continue;
+        if (p.walk_first) {
             list.add_lines(c);
-        return list.made;
-    }
-    for (const cut &c : columns_of(p)) {
+            continue;
+        }
         // A walk that adds nothing up pays where columns are constants.
         if (!walks || adds_up || c.repeated) list.add_threads(c);
         // Copies compute nothing.
@@ -305,7 +316,6 @@ std::vector<cut> all_cuts(const mapped_problem &of, const gpu_facts &gpu) {
                 && (walks || !p.middle.is_there()))
             list.add_tiles(c);
     }
-    return list.made;
 }
 
 } // namespace gradnn::gpu::resample

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -50,7 +52,7 @@ struct host_tables {
 // In cuts.cpp, thread_estimate.cpp and choices.cpp.
 
 struct choice {
-    double cost;
+    double cost; ///< estimated cycles, to the power of 1.5
     size_t form; ///< of the problem, by number
     cut cut_by;
 };
@@ -69,22 +71,38 @@ struct work_estimate {
     double next_path = 0; ///< cycles of each block after the first
 };
 
-/// Wavefronts and sectors are counted lane by lane, or are 0.
-work_estimate estimate_of_thread(const specification_of_kernel &,
-        const geometry &, const mapped_problem &, bool by_lanes);
+/// A problem that is cut, and what all its cuts have in common.
+struct cut_problem {
+    const mapped_problem &of;
+    const problem_specification &p = of.specification;
+    /// Behind a walk that comes first, or all.
+    problem_specification rest = p.walk_first ? rest_of_walk(p) : p;
+    int period = period_of(rest.rows).rows; ///< of the walk, that are constants
+    double moved; ///< elements
+    double short_rows; ///< of it, what rows of less than 64 bytes write in sectors
+
+    explicit cut_problem(const mapped_problem &);
+};
+
+/// Of the rest of a problem. Wavefronts and sectors are counted lane by lane, or are 0.
+work_estimate estimate_of_thread(const cut_problem &, const cut &,
+        const geometry &, bool by_lanes = false);
 
 /// Positions of the walk that are read for `strip` ones.
 double steps_of(const problem_specification &, int strip);
 
 /// Registers of a thread, by what it keeps.
-int registers_of(const specification_of_kernel &, const geometry &);
+int registers_of(const problem_specification &, const cut &, const geometry &);
 
 /// All ways to cut a problem that a GPU can hold, without an order.
-std::vector<cut> all_cuts(const mapped_problem &, const gpu_facts &);
+using cut_visitor = std::function<void(
+        const cut &, const geometry &, const work_estimate &)>;
+void each_cut(const cut_problem &, const gpu_facts &, const cut_visitor &visit);
 
-/// Those that are expected to be fastest, best first; empty where there are none.
-std::vector<choice> choices_of(
-        const std::vector<mapped_problem> &forms, const gpu_facts &);
+/// Those that are expected to be fastest, best first: at most so many, below a cost.
+std::vector<choice> choices_of(const std::vector<mapped_problem> &forms,
+        const gpu_facts &, size_t most_chosen = 12,
+        double most_cost = HUGE_VAL);
 
 /// Whether the sums along the walk come first: where the best estimate is lower, of the same
 /// GPU whatever GPU there is.

@@ -152,7 +152,6 @@ constexpr void add_tiles(
     const axis &first = first_axis_of(p);
     const int bytes = bytes_of(p.type);
     g.tile_written = c.strip * c.parts * (p.walk.is_there() ? 1 : c.columns);
-    g.tile_strips = ceil_div(first.written, g.tile_written);
     g.middle_strips = g.column_parts = 1;
     const auto elements = static_cast<int>(
             (c.planes - 1) * p.outer_read[0] + rows_extent(p, c.tile_read));
@@ -187,17 +186,16 @@ constexpr int first_column_of(const geometry &g, const cut &c, int tile) {
     return tile / g.spread * g.spread * c.columns + tile % g.spread;
 }
 
-/// What follows from a thread's part of a row alone.
-constexpr geometry geometry_of_columns(const specification_of_kernel &s) {
-    const auto &[p, c] = s;
+/// What follows from a thread's part of a row alone, but for how far its columns lie apart. Of
+/// the problem without its walk where that comes first.
+constexpr geometry geometry_of_columns(
+        const problem_specification &p, const cut &c) {
     geometry g {};
     g.fits = true;
     g.outers = outers_of(p);
     g.vectors = p.inner / c.vector;
     g.tiles = ceil_div(p.column.written, c.columns);
-    g.spread = !c.apart ? 1 : p.walk.is_there() ? g.tiles : c.strip;
-    if (c.apart && !p.walk.is_there())
-        g.tiles = ceil_div(p.column.written, c.strip * c.columns) * c.strip;
+    g.spread = 1;
     if (c.repeated)
         add_window(g, p, c);
     else
@@ -243,7 +241,6 @@ constexpr void add_lines(
     const int vector = c.line_vector;
     g.column_parts = ceil_div(g.tiles, c.parts);
     g.middle_strips = ceil_div(p.middle.written, c.middle_part);
-    g.tile_strips = ceil_div(p.walk.written, c.strip);
     g.fits = elements_of_row(p) < 1 << 29
             && (c.planes == 1 || c.planes * p.outer_read[0] < 1LL << 29);
     if (!g.fits) return;
@@ -287,10 +284,7 @@ constexpr void add_exchange(geometry &g, int middles) {
 }
 
 /// Where the walk comes first: what is left, from rows of sums.
-constexpr specification_of_kernel rest_of_walk(
-        const specification_of_kernel &s) {
-    specification_of_kernel made = s;
-    problem_specification &p = made.of;
+constexpr problem_specification rest_of_walk(problem_specification p) {
     // Every row that is written is a first one to it.
     while (p.walk.write_pitch * bytes_of(p.type) % p.alignment)
         p.alignment /= 2;
@@ -302,10 +296,12 @@ constexpr specification_of_kernel rest_of_walk(
         pitch = 0;
     p.column.read_pitch = p.inner;
     p.middle.read_pitch = 1LL * p.column.read * p.inner;
-    cut &c = made.cut_by;
+    return p;
+}
+constexpr cut rest_of_walk(cut c) {
     c.strip = c.parts;
     c.ahead = c.line_vector = c.words = 0;
-    return made;
+    return c;
 }
 
 /// Of threads that read global memory.
@@ -322,23 +318,43 @@ constexpr void add_threads(
     g.grid = static_cast<int>((g.items + c.threads - 1) / c.threads);
 }
 
-constexpr geometry geometry_of(const specification_of_kernel &s) {
-    const auto &[p, c] = s;
-    geometry g = geometry_of_columns(p.walk_first ? rest_of_walk(s) : s);
+/// Blocks by strips of the first axis, or tiles.
+constexpr void add_strips(
+        geometry &g, const problem_specification &p, const cut &c) {
+    g.tile_strips = ceil_div(
+            first_axis_of(p).written, p.walk_first ? c.strip : g.tile_written);
+    const long long parts = 1LL * ceil_div(g.outers, c.planes) * g.tile_strips
+            * g.middle_strips * g.column_parts;
+    g.grid = static_cast<int>(parts);
+    g.fits = g.sets <= most_sets && parts < 1LL << 30;
+}
+
+/// What follows from all, `g` being what follows from the columns.
+constexpr geometry geometry_of(
+        const problem_specification &p, const cut &c, geometry g) {
     if (!g.fits) return g;
+    if (c.apart) {
+        g.spread = p.walk_first     ? c.parts
+                : p.walk.is_there() ? g.tiles
+                                    : c.strip;
+        g.tiles = ceil_div(p.column.written, g.spread * c.columns) * g.spread;
+    }
     if (!p.walk_first && c.stages == 0) {
         add_threads(g, p, c);
         return g;
     }
     p.walk_first ? add_lines(g, p, c) : add_tiles(g, p, c);
     if (!g.fits) return g;
-    const long long parts = 1LL * ceil_div(g.outers, c.planes) * g.tile_strips
-            * g.middle_strips * g.column_parts;
-    g.grid = static_cast<int>(parts);
     g.sets = ceil_div(g.lanes, c.threads);
     g.groups = g.sets > 1 ? 1 : c.threads / g.lanes;
-    g.fits = g.sets <= most_sets && parts < 1LL << 30;
+    add_strips(g, p, c);
     return g;
+}
+
+constexpr geometry geometry_of(const specification_of_kernel &s) {
+    const auto &[p, c] = s;
+    return geometry_of(
+            p, c, geometry_of_columns(p.walk_first ? rest_of_walk(p) : p, c));
 }
 
 } // namespace gradnn::gpu::resample

@@ -10,7 +10,8 @@ namespace gradnn::gpu::resample {
 template <const specification_of_kernel &s>
 struct kernel_of<s>::words {
     /// What is left when rows of sums are there.
-    static constexpr specification_of_kernel without_walk = rest_of_walk(s);
+    static constexpr specification_of_kernel without_walk {
+            rest_of_walk(p), rest_of_walk(c)};
     static constexpr int vector = c.line_vector;
     using unit = jit::elements<p.type, vector>;
     static constexpr int all_pieces = c.planes * g.line_pieces;

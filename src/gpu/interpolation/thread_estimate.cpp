@@ -2,6 +2,7 @@
 #include <bit>
 #include <cstdint>
 #include <numeric>
+#include <span>
 
 #include "gpu/interpolation/cuts.hpp"
 
@@ -12,25 +13,46 @@ namespace {
 /// Of a warp, addresses.
 using lanes = std::array<int64_t, 32>;
 
+lanes shifted(lanes addresses, int64_t bytes) {
+    for (int64_t &each : addresses)
+        each += bytes;
+    return addresses;
+}
+
+/// Calls visit(number, lanes) for each block of so many bytes, a power of two, that addresses lie
+/// in, and how many of them.
+template <typename Visit>
+void each_block(
+        std::span<const int64_t> addresses, int bytes, const Visit &visit) {
+    lanes blocks;
+    const int shift = std::countr_zero(static_cast<unsigned>(bytes));
+    const auto end = std::ranges::transform(
+            addresses, blocks.begin(), [&](int64_t each) {
+                return each >> shift;
+            }).out;
+    // They mostly ascend as they are.
+    if (!std::is_sorted(blocks.begin(), end)) std::sort(blocks.begin(), end);
+    for (auto at = blocks.begin(), next = at; at != end; at = next) {
+        while (next != end && *next == *at)
+            ++next;
+        visit(*at, next - at);
+    }
+}
+
 /// What 32 lanes take to load `bytes` each from these addresses: lines of the first cache, or
 /// turns of the 32 banks of shared memory.
 double wavefronts_of(const lanes &addresses, int bytes, bool shared) {
     double count = 0;
-    const int at_once = bytes > 4 ? 128 / bytes : 32;
+    const size_t at_once = bytes > 4 ? 128 / static_cast<size_t>(bytes) : 32;
     const int line = shared ? std::max(4, bytes) : 128;
-    for (auto first = addresses.begin(); first != addresses.end();
-            first += at_once) {
-        lanes lines;
-        auto end = std::transform(first, first + at_once, lines.begin(),
-                [&](int64_t address) { return address / line; });
-        std::sort(lines.begin(), end);
-        end = std::unique(lines.begin(), end);
-        std::array<int, 32> of_bank {};
-        for (auto each = lines.begin(); shared && each != end; ++each)
-            for (int64_t word = 0; word < line / 4; ++word)
-                ++of_bank[static_cast<size_t>((*each * line / 4 + word) % 32)];
-        count += shared ? *std::ranges::max_element(of_bank)
-                        : static_cast<double>(end - lines.begin());
+    for (size_t first = 0; first < addresses.size(); first += at_once) {
+        std::array<int, 32> of_bank {}; // or all lines
+        each_block({&addresses[first], at_once}, line, [&](int64_t each, auto) {
+            for (int64_t word = 0; word < (shared ? line / 4 : 1); ++word)
+                ++of_bank[static_cast<size_t>(
+                        shared ? (each * line / 4 + word) % 32 : 0)];
+        });
+        count += *std::ranges::max_element(of_bank);
     }
     return count;
 }
@@ -39,27 +61,22 @@ double wavefronts_of(const lanes &addresses, int bytes, bool shared) {
 /// and whole ones half, as the mean of four rows so many bytes apart.
 double sectors_of(const lanes &addresses, int bytes, int64_t row) {
     constexpr int sector = 32;
+    const int rows = row % sector == 0 ? 1 : 4; // the same, or others
     double count = 0;
-    for (int number = 0; number < 4; ++number) {
-        // Stores lie at multiples of their bytes.
-        lanes stored;
-        std::ranges::transform(addresses, stored.begin(),
-                [&](int64_t each) { return (each + number * row) / sector; });
-        std::ranges::sort(stored);
-        for (auto at = stored.begin(); at != stored.end();) {
-            const auto next = std::upper_bound(at, stored.end(), *at);
-            count += (next - at) * bytes < sector ? 1 : 0.5;
-            at = next;
-        }
-    }
-    return count / 4;
+    // Stores lie at multiples of their bytes.
+    for (int number = 0; number < rows; ++number)
+        each_block(shifted(addresses, number * row), sector,
+                [&](int64_t, auto stored) {
+                    count += stored * bytes < sector ? 1 : 0.5;
+                });
+    return count / rows;
 }
 
 struct thread {
-    const problem_specification &p;
+    const cut_problem &whole;
     const cut &c;
     const geometry &g;
-    const mapped_problem &of;
+    const problem_specification &p = whole.rest;
 
     const bool halves = bytes_of(p.type) == 2;
     const int read_bytes = bytes_of(read_type_of(p));
@@ -69,9 +86,7 @@ struct thread {
     const int rolled_taps = g.rolled ? p.column.most_taps : 0;
     /// Of the walk, rows that are constants; what of them nothing is looked up for.
     /// Not of rows ahead in registers, as if they had none: orders of sums were fixed so.
-    const int period = c.ahead == 0 || rows_are_copied(p, c)
-            ? period_of(p.rows).rows
-            : 0;
+    const int period = c.ahead == 0 || rows_are_copied(p, c) ? whole.period : 0;
     /// Rows of the middle axis for one, and of the walk those that are read and written.
     const double rows = p.middle.is_there()
             ? (p.middle.most_taps + p.middle.least_taps) / 2.0
@@ -119,18 +134,23 @@ struct thread {
 
     double wavefronts() const {
         double of_row = 0;
-        for (int u = 0; u < g.units; ++u)
+        lanes of_column {};
+        for (int u = 0; u < g.units; ++u) {
+            const auto [column, position] = g.place_of[u];
+            if (position == 0) of_column = places(column, false);
             of_row += wavefronts_of(
-                    places(u, 0, false), unit * read_bytes, shared);
+                    shifted(of_column,
+                            position * p.column.read_pitch * read_bytes),
+                    unit * read_bytes, shared);
+        }
         if (g.rolled) of_row *= rolled_taps;
         of_row += exchanged * sum_words(p);
         // Places and weights, which threads that read global memory load each time.
         const double found = shared ? 0 : 2.0 * g.kept_columns + g.kept_taps;
         return found + steps * (rows * of_row + 1)
-                + strip * each_store([&](const lanes &addresses, int bytes) {
-                      return c.gathers ? wavefronts_of(addresses, bytes, true)
-                                       : 1;
-                  });
+                + strip
+                * (c.gathers ? each_store(wavefronts_of, true)
+                             : c.columns / g.write_vector);
     }
 
     double sectors() const {
@@ -139,9 +159,7 @@ struct thread {
                 * (p.middle.is_there()              ? p.middle.write_pitch
                                 : p.walk.is_there() ? p.walk.write_pitch
                                                     : p.outer_write[0]);
-        return strip * each_store([&](const lanes &addresses, int bytes) {
-            return sectors_of(addresses, bytes, row);
-        });
+        return strip * each_store(sectors_of, row);
     }
 
     double bytes_in_flight() const {
@@ -155,20 +173,21 @@ struct thread {
     }
 
     /// The sum of what is counted of all stores of a row.
-    template <typename Count>
-    double each_store(const Count &count) const {
+    template <typename Count, typename Last>
+    double each_store(const Count &count, const Last &last) const {
         const int bytes = std::max(c.vector, g.write_vector) * bytes_of(p.type);
+        const int64_t step = g.spread * p.column.write_pitch * bytes_of(p.type);
+        const lanes stored = places(0, true);
         double all = 0;
         for (int k = 0; k < c.columns; k += g.write_vector)
-            all += count(places(0, k, true), bytes);
+            all += count(shifted(stored, k * step), bytes, last);
         return all;
     }
 
-    /// Of a warp's lanes in the middle of the problem, the addresses of a unit that they load,
-    /// or of a column that they store.
-    lanes places(int unit, int column, bool written) const {
+    /// Of a warp's lanes in the middle of the problem, the addresses of what they load first for a
+    /// column, or of the first column that they store.
+    lanes places(int column, bool written) const {
         lanes made {};
-        const unit_place of_unit = g.place_of[unit];
         const bool tiled = c.stages > 0;
         const auto pitch_of = [&](const axis &a) {
             return written ? a.write_pitch : a.read_pitch;
@@ -176,7 +195,7 @@ struct thread {
         const int64_t outer_pitch
                 = written ? p.outer_write[0] : p.outer_read[0];
         const auto place_of = [&](size_t a, int64_t position) {
-            const auto &map = of.maps[a];
+            const auto &map = whole.of.maps[a];
             return written ? position
                            : map.first(std::min(position, map.src - 1));
         };
@@ -188,10 +207,8 @@ struct thread {
             const int first = first_column_of(g, c, tile);
             const int64_t window = c.repeated
                     ? tile * g.tile_step + g.first_position
-                    : place_of(2, first + of_unit.column * g.spread);
-            at += (written ? first + column * g.spread
-                           : window + of_unit.position)
-                    * pitch_of(p.column);
+                    : place_of(2, first + column * g.spread);
+            at += (written ? first : window) * pitch_of(p.column);
             if (c.gathers) at += take_part(rest, c.planes) * outer_pitch;
             at += place_of(1, take_part(rest, p.middle.written))
                     * pitch_of(p.middle);
@@ -215,30 +232,25 @@ double steps_of(const problem_specification &p, int strip) {
     return strip * ratio + (parts ? std::max(1.0, ratio) : 0);
 }
 
-work_estimate estimate_of_thread(const specification_of_kernel &s,
-        const geometry &g, const mapped_problem &of, bool by_lanes) {
-    const thread each {s.of, s.cut_by, g, of};
+work_estimate estimate_of_thread(
+        const cut_problem &of, const cut &c, const geometry &g, bool by_lanes) {
+    const thread each {of, c, g};
     return {each.instructions(), each.path(), each.bytes_in_flight(),
             by_lanes ? each.wavefronts() : 0, by_lanes ? each.sectors() : 0};
 }
 
-int registers_of(const specification_of_kernel &s, const geometry &g) {
-    const auto &[p, c] = s;
+int registers_of(
+        const problem_specification &p, const cut &c, const geometry &g) {
     const int wide = sum_words(p);
-    if (p.walk_first) {
-        const int word = ceil_div(c.line_vector * bytes_of(p.type), 4);
-        const int kept = registers_of(rest_of_walk(s), g)
-                + c.words * (2 * c.line_vector * wide + word)
-                + 2 * (2 + 2 * wide) + 8;
-        return kept * 9 / 10 - 8; // by what compilers need
-    }
     const int unit = std::max(
             1, std::max(c.vector, c.read_vector) * bytes_of(p.type) / 4);
     const int sums = std::popcount(g.fed) * c.vector * wide;
     const int weights = g.kept_taps * wide;
-    const int walks = p.walk.is_there() ? p.walk.two ? 3 : 2 : 1;
+    const bool walks_last = p.walk.is_there() && !p.walk_first;
+    const int walks = walks_last ? p.walk.two ? 3 : 2 : 1;
+    const int ahead = p.walk_first ? 0 : c.ahead;
     const int middles = p.middle.is_there() ? 1 : 0;
-    const int held = rows_are_copied(p, c) ? 1 : c.ahead;
+    const int held = ahead > 0 && rows_are_copied(p, c) ? 1 : ahead;
     const int waiting
             = g.units * loads_of(p) * unit * std::max(1, held + middles);
     const int checked = (g.left + g.right) * wide + g.checked;
@@ -247,8 +259,14 @@ int registers_of(const specification_of_kernel &s, const geometry &g) {
             * (weights + checked / 4 + 2 + (c.repeated ? 1 : 2 * c.columns));
     const int others
             = c.gathers ? 0 : epilogues_of(p) * c.columns * c.vector * wide;
-    return 40 + kept + checked / 2 + others + sums * (walks + middles) + weights
-            + waiting + (c.ahead > 0 ? std::max(held, 2) * (2 + 2 * wide) : 0);
+    const int all = 40 + kept + checked / 2 + others + sums * (walks + middles)
+            + weights + waiting
+            + (ahead > 0 ? std::max(held, 2) * (2 + 2 * wide) : 0);
+    if (!p.walk_first) return all;
+    const int word = ceil_div(c.line_vector * bytes_of(p.type), 4);
+    const int lines = c.words * (2 * c.line_vector * wide + word)
+            + 2 * (2 + 2 * wide) + 8;
+    return (all + lines) * 9 / 10 - 8; // by what compilers need
 }
 
 } // namespace gradnn::gpu::resample
