@@ -68,25 +68,21 @@ std::string source_of(const std::vector<job> &jobs) {
                 "auto ordered = p;\norder_by_sums(p, ordered);\n"
                 "order_by_sums(p, ordered_map);\n"
                 "const auto h = sharing_of(ordered, false, false, resident);\n"
-                "const auto run = [&]<int vector, int together, int chunk>() "
+                "const auto run = [&]<int vector, int together>() "
                 "{\nconst auto kernel = p.prologue == fused_op::none "
-                "? resample_any_kernel<",
+                "&& epilogues_of(p) == 0 ? resample_any_kernel<",
                 name,
-                ", vector, together, chunk, work::plain> "
+                ", vector, together, 1, work::plain> "
                 ": resample_any_kernel<",
                 name,
-                ", vector, together, chunk, work::with_op_ahead>;\n"
+                ", vector, together, 1, work::with_ops>;\n"
                 "gradnn::emulated::launch(3, 64, 0, descending, [&] { "
                 "kernel((const type *)read, (type *)written, ordered_map, "
                 "ordered, h, nullptr, false); }); };\n"
-                "constexpr int widest = 16 / sizeof(type);\n"
-                "if (h.vector > 1) run.template operator()<widest, 1, 1>();\n"
-                "else if (h.together == 1 && h.chunk == 1) "
-                "run.template operator()<1, 1, 1>();\n"
-                "else if (h.together == 1) "
-                "run.template operator()<1, 1, widest>();\n"
-                "else if (h.chunk == 1) run.template operator()<1, 4, 1>();\n"
-                "else run.template operator()<1, 4, widest>();\n}\n");
+                "if (h.vector > 1) run.template operator()<16 / sizeof(type), "
+                "1>();\n"
+                "else if (h.together == 1) run.template operator()<1, 1>();\n"
+                "else run.template operator()<1, 4>();\n}\n");
     }
     for (size_t i = 0; i < jobs.size(); ++i) {
         if (jobs[i].specification.empty()) continue;

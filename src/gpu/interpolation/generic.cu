@@ -52,22 +52,24 @@ void launch_generic(const char *name, const problem_specification &p,
     };
     const auto launch_for = [&]<element type, work what>() {
         constexpr int widest = 16 / jit::bytes_of(type);
+        constexpr int chunk = what == work::shared ? widest : 1;
+        const auto launch_single = [&]<int taps>() {
+            h.together == 1
+                    ? launch_by.template operator()<type, 1, 1, taps, what>()
+                    : launch_by.template operator()<type, 1, 4, taps, what>();
+        };
         if (h.vector > 1)
             launch_by.template operator()<type, widest, 1, 1, what>();
-        else if (h.together == 1 && h.chunk == 1)
-            launch_by.template operator()<type, 1, 1, 1, what>();
-        else if (h.together == 1)
-            launch_by.template operator()<type, 1, 1, widest, what>();
-        else if (h.chunk == 1)
-            launch_by.template operator()<type, 1, 4, 1, what>();
+        else if (h.chunk > 1)
+            launch_single.template operator()<chunk>();
         else
-            launch_by.template operator()<type, 1, 4, widest, what>();
+            launch_single.template operator()<1>();
     };
     const auto launch_as = [&]<element type>() {
         h.shared ? launch_for.template operator()<type, work::shared>()
-                : p.prologue == fused_op::none
+                : p.prologue == fused_op::none &&epilogues_of(p) == 0
                 ? launch_for.template operator()<type, work::plain>()
-                : launch_for.template operator()<type, work::with_op_ahead>();
+                : launch_for.template operator()<type, work::with_ops>();
     };
     switch (p.type) {
         case element::f32: return launch_as.operator()<element::f32>();

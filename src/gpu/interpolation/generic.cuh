@@ -50,7 +50,7 @@ struct sums_of_thread {
     const stored *read; ///< the first tap
     stored *written;
     taps walk = {}, middle = {}, column = {};
-    int last = 0; ///< outer position that exists; those beyond are read as it
+    int last = 0; ///< outer position that exists
     int64_t outer[together]
             = {}; ///< elements to them; those beyond are read as the last
     sums some = {}, of_layer = {}, of_row = {};
@@ -61,6 +61,13 @@ struct sums_of_thread {
         const place at = table.places[position];
         return {at.first, at.count,
                 shared ? table.rows[position] : position * along.most_taps};
+    }
+    /// Of `left` outer positions, those that are read.
+    __device__ __forceinline__ void find_outer(int left) {
+        last = (left < together ? left : together) - 1;
+#pragma unroll
+        for (int o = 0; o < together; ++o)
+            outer[o] = (o < left ? o : left - 1) * p.outer_read[0];
     }
     /// To a vector at a place of the resampled axes.
     __device__ __forceinline__ void find(int64_t unit, int64_t number) {
@@ -84,76 +91,106 @@ struct sums_of_thread {
         return (reinterpret_cast<long long>(at) | map.others.prologue) % 16
                 == 0;
     }
-    /// Of `there` chunks, of `taps` taps each, whose loads are on their way together; `whole`: by
-    /// one load each, else element by element.
-    template <bool whole, int most>
-    __device__ __forceinline__ void add_chunks(
-            const stored *const (&from)[together], int64_t begin, int64_t step,
-            const sum *weights, int weight_step, int there, int taps) {
-        constexpr int loads = whole ? 1 : elements;
-        using unit = jit::elements<type, elements / loads>;
-        unit values[most][together][loads];
+    __device__ __forceinline__ auto loaded(auto unit, const stored *at) const {
+        unit = unit.load(at);
+        if constexpr (of == work::with_ops)
+            if (p.prologue != fused_op::none)
+                unit = computed<type>(p.prologue, unit,
+                        unit.load(other_of(at, map.others.prologue)));
+        return unit;
+    }
+    /// Of `count` chunks, `step` elements apart, the first `taps` of each. Loads of `at_once` chunks
+    /// are on their way together; `whole`: by one load each, else element by element.
+    template <int size, bool whole, int at_once>
+    __device__ __forceinline__ void add_chunks(const stored *(&from)[together],
+            const sum *&weights, int count, int64_t step, int weight_step,
+            int taps = size) {
+        constexpr int loads = whole ? 1 : size * vector;
+        using unit = jit::elements<type, size * vector / loads>;
+        const auto add_some = [&]<bool all_there>(int there) {
+            unit values[at_once][together][loads];
 #pragma unroll
-        for (int k = 0; k < most; ++k) {
-            if (k >= there) break;
+            for (int k = 0; k < at_once && (all_there || k < there); ++k)
 #pragma unroll
-            for (int o = 0; o < together; ++o) {
-                const stored *at = from[o] + (begin + k * step);
+                for (int o = 0; o < together; ++o) {
 #pragma unroll
-                for (int i = 0; i < loads; ++i) {
-                    if (!whole && i >= taps * vector) break;
-                    unit &value = values[k][o][i];
-                    value = unit::load(at + i);
-                    if constexpr (of == work::with_op_ahead)
-                        value = computed<type>(p.prologue, value,
-                                unit::load(
-                                        other_of(at + i, map.others.prologue)));
+                    for (int i = 0; i < loads; ++i)
+                        if (whole || i < taps * vector)
+                            values[k][o][i] = loaded(unit {}, from[o] + i);
+                    from[o] += step;
+                }
+#pragma unroll
+            for (int k = 0; k < at_once && (all_there || k < there); ++k) {
+                some_weights factors[size / weights_at_once];
+#pragma unroll
+                for (int t = 0; t < size; t += weights_at_once)
+                    if (!ones && (whole || t < taps))
+                        factors[t / weights_at_once]
+                                = some_weights::load(weights + t);
+                weights += weight_step;
+#pragma unroll
+                for (int t = 0; t < size && (whole || t < taps); ++t) {
+                    const sum weight = ones
+                            ? sum(1)
+                            : factors[t / weights_at_once][t % weights_at_once];
+                    each_of(of_row, [&](int o, int v) {
+                        const int e = t * vector + v;
+                        of_row[o][v] = jit::multiply_add(weight,
+                                values[k][o][whole ? 0 : e][whole ? e : 0],
+                                of_row[o][v]);
+                    });
                 }
             }
-        }
-#pragma unroll
-        for (int k = 0; k < most; ++k) {
-            if (k >= there) break;
-            some_weights factors[chunk / weights_at_once];
-#pragma unroll
-            for (int t = 0; t < chunk; t += weights_at_once)
-                if (!ones && (whole || t < taps))
-                    factors[t / weights_at_once]
-                            = some_weights::load(weights + k * weight_step + t);
-#pragma unroll
-            for (int t = 0; t < chunk; ++t) {
-                if (!whole && t >= taps) break;
-                const sum weight = ones
-                        ? sum(1)
-                        : factors[t / weights_at_once][t % weights_at_once];
-                each_of(of_row, [&](int o, int v) {
-                    const int e = t * vector + v;
-                    of_row[o][v] = jit::multiply_add(weight,
-                            values[k][o][whole ? 0 : e][whole ? e : 0],
-                            of_row[o][v]);
-                });
-            }
-        }
+        };
+#pragma unroll 1
+        for (; count >= at_once; count -= at_once)
+            add_some.template operator()<true>(at_once);
+        if (count > 0) add_some.template operator()<false>(count);
     }
     __device__ __forceinline__ static void add_and_clear(
             sums &to, sum weight, sums &from) {
         add_weighted(to, weight, from);
         each_of(from, [&](int o, int v) { from[o][v] = 0; });
     }
-    __device__ __forceinline__ void end_row(int64_t i, int64_t j) {
-        const sum weight = map.middle.weights[middle.weights + j];
-        if constexpr (!shared) {
-            add_and_clear(of_layer, weight, of_row);
-        } else {
-            const sum of_both = weight * map.walk.weights[walk.weights + i];
-            each_of(of_row, [&](int o, int v) {
-                all[o][v].add(of_both * of_row[o][v]);
-                of_row[o][v] = 0;
-            });
+    /// To a row of all outer positions that a thread has at once.
+    __device__ __forceinline__ void find_rows(
+            const stored *(&from)[together], const stored *row) const {
+#pragma unroll
+        for (int o = 0; o < together; ++o)
+            from[o] = row + outer[o];
+    }
+
+    /// All taps, in order.
+    __device__ __forceinline__ void add_all() {
+        const int64_t pitch = p.column.read_pitch;
+        const stored *layer = read;
+#pragma unroll 1
+        for (int i = 0; i < walk.count; ++i, layer += p.walk.read_pitch) {
+            const stored *row = layer;
+#pragma unroll 1
+            for (int j = 0; j < middle.count; ++j, row += p.middle.read_pitch) {
+                const stored *from[together];
+                find_rows(from, row);
+                const sum *weights = map.column.weights + column.weights;
+                add_chunks<1, true, elements == 1 && together == 1 ? 4 : 2>(
+                        from, weights, column.count, pitch, 1);
+                add_and_clear(of_layer, map.middle.weights[middle.weights + j],
+                        of_row);
+            }
+            add_and_clear(some, map.walk.weights[walk.weights + i], of_layer);
         }
     }
+
+    __device__ __forceinline__ void end_row(int64_t i, int64_t j) {
+        const sum weight = map.middle.weights[middle.weights + j]
+                * map.walk.weights[walk.weights + i];
+        each_of(of_row, [&](int o, int v) {
+            all[o][v].add(weight * of_row[o][v]);
+            of_row[o][v] = 0;
+        });
+    }
     /// The taps that one of `threads` threads takes: of each row every n-th chunk, from its first tap
-    /// on. A sum ends with 32 of them, however many are loaded together.
+    /// on. A sum ends with 32 of them.
     __device__ __forceinline__ void add(int thread, int threads) {
         constexpr int longest = 32, most = together == 1 ? 4 : 2 - (chunk > 1);
         constexpr int narrow = elements == 1 ? most : elements < 8 ? 2 : 1;
@@ -171,43 +208,31 @@ struct sums_of_thread {
         int64_t i = thread / at_once;
         int64_t j = take(i, int64_t {middle.count});
         while (i < walk.count) {
-            const stored *rows_at[together];
-#pragma unroll
-            for (int o = 0; o < together; ++o)
-                rows_at[o] = read + i * p.walk.read_pitch
-                        + j * p.middle.read_pitch
-                        + (o < last ? o : last) * p.outer_read[0];
-            const auto add_from = [&]<bool aligned, int many>(int k, int taps) {
-                add_chunks<aligned, many>(rows_at, k * pitch, at_once * pitch,
-                        map.column.weights + column.weights + k * chunk,
-                        at_once * chunk,
-                        (whole - k + at_once - 1) / at_once + (k == whole),
-                        taps);
-            };
-            const auto add_whole = [&]<bool aligned, int many>() {
-                for (int k = mine, added = many; k < whole;
-                        k += many * at_once, added += many) {
-                    add_from.template operator()<aligned, many>(k, chunk);
-                    if (shared && added % longest == 0
-                            && k + (many - 1) * at_once < whole)
-                        end_row(i, j);
-                }
-            };
-            if (elements > 1 && is_whole(rows_at[0]))
-                add_whole.template operator()<(elements > 1), most>();
-            else
-                add_whole.template operator()<false, narrow>();
+            const stored *row
+                    = read + i * p.walk.read_pitch + j * p.middle.read_pitch;
+            const bool aligned = elements > 1 && is_whole(row);
+            const stored *from[together];
+            find_rows(from, row + mine * pitch);
+            const sum *weights
+                    = map.column.weights + column.weights + mine * chunk;
+            int count = (whole - mine + at_once - 1) / at_once;
+            while (count > 0) {
+                const int some_of = count < longest ? count : longest;
+                if (aligned)
+                    add_chunks<chunk, (elements > 1), most>(from, weights,
+                            some_of, at_once * pitch, at_once * chunk);
+                else
+                    add_chunks<chunk, false, narrow>(from, weights, some_of,
+                            at_once * pitch, at_once * chunk);
+                count -= some_of;
+                if (count > 0) end_row(i, j);
+            }
             if (left > 0 && whole % at_once == mine)
-                add_from.template operator()<false, 1>(whole, left);
+                add_chunks<chunk, false, 1>(from, weights, 1, 0, 0, left);
             end_row(i, j);
             j += threads / at_once;
-            if (j < middle.count) continue;
-            if (!shared)
-                add_and_clear(
-                        some, map.walk.weights[walk.weights + i], of_layer);
-            const int64_t passed = shared ? j / middle.count : 1;
-            i += passed;
-            j -= passed * middle.count;
+            i += j / middle.count;
+            j %= middle.count;
         }
     }
     /// To the first of `lanes` threads, `side` apart, the sums of the others.
@@ -242,9 +267,10 @@ struct sums_of_thread {
                     values[e] = shared
                             ? static_cast<sum>(all[shared ? o : 0][v].value())
                             : some[o][v + e];
-                jit::with_epilogue(
-                        p, finished<type, once>(values), to + v, map.others)
-                        .store(to + v);
+                auto value = finished<type, once>(values);
+                if constexpr (of == work::with_ops)
+                    value = jit::with_epilogue(p, value, to + v, map.others);
+                value.store(to + v);
             }
         }
     }
@@ -293,7 +319,7 @@ __global__ void __launch_bounds__(
         }
         if (exists) mine.find(unit, place);
         if constexpr (shared) {
-            mine.last = left - 1;
+            mine.find_outer(left);
             const auto kept = [&](int of_part, int o, int v) -> auto & {
                 const int64_t of_thread
                         = (of_part * h.groups + group) * side + thread % side;
@@ -317,9 +343,10 @@ __global__ void __launch_bounds__(
                     kept(part, o, v) = mine.all[o][v];
                 });
         } else if (exists) {
+            mine.find_outer(together);
             for (; left > 0; left -= together) {
-                mine.last = (left < together ? left : together) - 1;
-                mine.add(0, 1);
+                if (left < together) mine.find_outer(left);
+                mine.add_all();
                 mine.write();
                 each_of(mine.some, [&](int o, int v) { mine.some[o][v] = 0; });
                 mine.read += together * p.outer_read[0];

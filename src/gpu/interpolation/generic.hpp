@@ -25,10 +25,10 @@ tables<Sum> tables_at(const device_tables &of, const fused_places &others) {
 
 constexpr int generic_threads = 128;
 /// What the kernel is compiled for: `shared` are long sums.
-enum class work { plain, with_op_ahead, shared };
+enum class work { plain, with_ops, shared };
 
 /// A thread has `vector` inner elements of up to `outers` positions of the first outer axis, of
-/// `together` at once, and takes `chunk` neighbouring taps at a time.
+/// `together` at once, and takes `chunk` neighbouring taps of long sums at a time.
 struct sharing {
     bool shared; ///< long sums, whose taps some threads share
     bool ones; ///< the columns' weights are all 1
@@ -52,7 +52,8 @@ inline sharing sharing_of(const problem_specification &p, bool shared,
                : is_of_vectors(p, widest)) {
         made.vector = widest;
     } else {
-        if (p.column.read_pitch == 1 && p.column.most_taps >= 2 * widest)
+        if (shared && p.column.read_pitch == 1
+                && p.column.most_taps >= 2 * widest)
             made.chunk = widest;
         if (!ones && p.outer[0] >= several
                 && (made.chunk == 1 || p.outer_read[0] % widest == 0))
