@@ -12,7 +12,7 @@
 #include "support/plain_convolution.hpp"
 
 namespace gradnn::gpu::direct {
-alignas(16) double direct_shared[1024];
+alignas(16) double direct_shared[2048];
 } // namespace gradnn::gpu::direct
 
 // Arrays within kernels.
@@ -30,21 +30,27 @@ void run(bool descending, const std::function<void()> &kernel) {
     emulated::block::run(0, direct::threads, descending, kernel);
 }
 
-/// By indices of a type; `long_sums` of data.
+/// By indices of a type; `long_sums` of data, else of so many images `together`.
 template <typename Type, typename Index>
-void run_kernels(const convolution_problem &p, bool long_sums,
+void run_kernels(const convolution_problem &p, bool long_sums, int together,
         const direct::weights_cut &cut, Type *src, Type *weights, Type *dst) {
-    auto shape = direct::shape_of<Index>(p);
+    auto shape = direct::shape_of<Index>(p, long_sums ? 1 : together);
     if (cut.parts % 4 == 0) shape.table = 0; // as of long axes
     const bool descending = cut.parts % 2 == 0;
     const auto gather = [&]<bool forward>(const Type *read, Type *written) {
-        run(descending, [&] {
-            const auto kernel = long_sums
-                    ? direct::gather_kernel<Type, forward, gpu::long_sum, Index>
-                    : direct::gather_kernel<Type, forward, gpu::plain_sum,
-                            Index>;
-            kernel(read, weights, written, shape);
-        });
+        const auto run_by
+                = [&]<template <typename> typename Sum, int images>() {
+                      run(descending, [&] {
+                          direct::gather_kernel<Type, forward, Sum, images,
+                                  Index>(read, weights, written, shape);
+                      });
+                  };
+        if (long_sums)
+            run_by.template operator()<gpu::long_sum, 1>();
+        else if (together == 1)
+            run_by.template operator()<gpu::plain_sum, 1>();
+        else
+            run_by.template operator()<gpu::plain_sum, 4>();
     };
     switch (p.direction) {
         case convolution_direction::forward:
@@ -53,12 +59,14 @@ void run_kernels(const convolution_problem &p, bool long_sums,
             return gather.template operator()<false>(dst, src);
         case convolution_direction::backward_weights: break;
     }
-    ASSERT_EQ(cut.taps * cut.channels, shape.count);
+    ASSERT_EQ(cut.tap_rows * p.weights.dims[5] * cut.channels, shape.count);
     std::vector<Type> partials(
             static_cast<size_t>(shape.count * cut.parts), std::nan(""));
     run(descending, [&] {
-        direct::weights_kernel<Type, Index>(
-                src, dst, partials.data(), shape, cut);
+        const auto kernel = cut.taps_w <= direct::few_taps
+                ? direct::weights_kernel<Type, direct::few_taps, Index>
+                : direct::weights_kernel<Type, direct::most_taps, Index>;
+        kernel(src, dst, partials.data(), shape, cut);
     });
     run(descending, [&] {
         gpu::convolution_weights_sum_kernel<Type, Type, int32_t>(
@@ -68,12 +76,12 @@ void run_kernels(const convolution_problem &p, bool long_sums,
 }
 
 template <typename Type, typename Index>
-void by_direct(const convolution_problem &p, bool long_sums,
+void by_direct(const convolution_problem &p, bool long_sums, int together,
         const direct::weights_cut &cut, std::array<memory, 3> &data) {
     std::array<std::vector<Type>, 3> tensors;
     for (size_t i = 0; i < 3; ++i)
         tensors[i].assign(data[i].begin(), data[i].end());
-    run_kernels<Type, Index>(p, long_sums, cut, tensors[0].data(),
+    run_kernels<Type, Index>(p, long_sums, together, cut, tensors[0].data(),
             tensors[1].data(), tensors[2].data());
     const size_t output = gpu::output_of(p.direction);
     data[output].assign(tensors[output].begin(), tensors[output].end());
@@ -106,11 +114,17 @@ TEST(direct, computes_the_problem) {
             // Each thread has several positions; some channels in all lanes.
             p.src.dims[0] = p.dst.dims[0] = random.integer(200, 600);
             lay_out(p, random);
+        } else if (round % 6 == 2) {
+            // Taps along W in parts.
+            p.weights.dims[5] = random.integer(4, 18);
+            lay_out(p, random);
         }
         const size_t output = gpu::output_of(p.direction);
         direct::weights_cut cut = direct::cut_weights(p, 132);
         ASSERT_GE(cut.parts, 1);
         cut.parts = random.integer(1, 4);
+        cut.along = static_cast<int>(random.integer(1, 3));
+        cut.run = static_cast<int>(random.integer(1, 5));
         lanes += cut.lanes > 1 ? 1 : 0;
         ASSERT_TRUE(direct::is_small(p));
         std::array<memory, 3> found = whole_numbers(p, output, random);
@@ -118,9 +132,10 @@ TEST(direct, computes_the_problem) {
         by_formula(p, output, expected);
         const bool long_sums = round % 4 < 2;
         if (round % 2 == 0)
-            by_direct<float, int32_t>(p, long_sums, cut, found);
+            by_direct<float, int32_t>(
+                    p, long_sums, round % 8 < 4 ? 1 : 4, cut, found);
         else
-            by_direct<double, int64_t>(p, long_sums, cut, found);
+            by_direct<double, int64_t>(p, long_sums, 1, cut, found);
         ASSERT_TRUE(same(found[output], expected[output])) << "round " << round;
     }
     EXPECT_GT(lanes, 6U);
@@ -191,7 +206,7 @@ TEST(direct, takes_offsets_of_64_bits) {
         cut.parts = random.integer(1, 4);
         std::vector<float> weights(found[1].begin(), found[1].end());
         run_kernels<float, int64_t>(
-                p, false, cut, src.data(), weights.data(), dst.data());
+                p, false, 1, cut, src.data(), weights.data(), dst.data());
         move(true);
         found[1].assign(weights.begin(), weights.end());
         ASSERT_TRUE(same(found[output], expected[output])) << "round " << round;

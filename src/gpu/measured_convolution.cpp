@@ -109,14 +109,19 @@ std::string wide_weights_yields(
     return reason_if(!is_slow, "the kernels that cuDNN names were faster");
 }
 
-// What no depthwise kernel takes: cuDNN takes 1.4 to 19 times as long as gpu_direct for
-// gradients of weights (19, H200, 39314eb), and in 13 of 18 longer for those of src.
+// Depthwise, where nothing is compiled. For gradients of src in planes without strides and
+// dilations, in NXC and in 16 bits, cuDNN has kernels of its own: 0.46 of gpu_direct's time in
+// the mean of 18, but 2.7 times that of the other 68 of 86 random ones (H200, 5a9c773d), and 1.4
+// to 19 times as long for gradients of weights (39314eb).
 std::string cudnn_yields(
         const convolution_problem &problem, const compile_options &) {
-    const bool strided
-            = is_to_src(problem) && std::ranges::max(problem.strides) > 2;
-    return reason_if(
-            has_groups_of_one(problem) && (is_of_weights(problem) || strided),
+    const bool has_kernels = is_to_src(problem) && problem.weights.dims[3] == 1
+            && problem.src.dims[3] > 1 && std::ranges::max(problem.strides) == 1
+            && std::ranges::max(problem.dilations) == 1
+            && (detail::size_of(problem.src.type) == 2
+                    || (problem.src.type == detail::data_type::f32
+                            && are_channels_last(problem)));
+    return reason_if(has_groups_of_one(problem) && !has_kernels,
             "groups of one channel were slower");
 }
 

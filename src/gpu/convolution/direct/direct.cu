@@ -44,7 +44,8 @@ bool is_small(const convolution_problem &problem) {
 }
 
 template <typename Index>
-problem_shape<Index> shape_of(const convolution_problem &problem) {
+problem_shape<Index> shape_of(
+        const convolution_problem &problem, int together) {
     const auto index
             = [](int64_t number) { return static_cast<Index>(number); };
     const auto &[direction, src, weights, dst, strides, dilations, pads]
@@ -87,9 +88,11 @@ problem_shape<Index> shape_of(const convolution_problem &problem) {
         return written.strides[a] < written.strides[b];
     });
     for (const size_t axis : order) {
-        shape.dims[axis] = divisor<Index>(written.dims[axis]);
+        const int64_t dim = ceil_div(
+                written.dims[axis], int64_t {axis == 0 ? together : 1});
+        shape.dims[axis] = divisor<Index>(dim);
         shape.inner[axis] = divisor<Index>(shape.count);
-        shape.count *= written.dims[axis];
+        shape.count *= dim;
     }
     // With more, few blocks would fit beside one another.
     constexpr int64_t most_entries = 2048;
@@ -101,8 +104,10 @@ problem_shape<Index> shape_of(const convolution_problem &problem) {
     return shape;
 }
 
-template problem_shape<int32_t> shape_of<int32_t>(const convolution_problem &);
-template problem_shape<int64_t> shape_of<int64_t>(const convolution_problem &);
+template problem_shape<int32_t> shape_of<int32_t>(
+        const convolution_problem &, int);
+template problem_shape<int64_t> shape_of<int64_t>(
+        const convolution_problem &, int);
 
 weights_cut cut_weights(
         const convolution_problem &problem, int multiprocessors) {
@@ -122,17 +127,28 @@ weights_cut cut_weights(
         }
     }
     cut.channel_tiles = ceil_div(cut.channels, int64_t {cut.lanes});
-    cut.taps = weights[2] * weights[3] * weights[4] * weights[5];
-    const int64_t tiles = cut.channel_tiles * cut.taps;
-    const int64_t pixels = dst.dims[0] * positions_of(dst);
-    // Enough blocks to fill the device, with at least 16 products a thread and at most
-    // 2048: longer f32 sums lose digits.
+    constexpr int64_t longest_run = 32;
+    const int of_block = weights[5] > 2 * few_taps ? most_taps : few_taps;
+    cut.tap_groups = static_cast<int>(ceil_div(weights[5], int64_t {of_block}));
+    cut.taps_w
+            = static_cast<int>(ceil_div(weights[5], int64_t {cut.tap_groups}));
+    cut.tap_rows = weights[2] * weights[3] * weights[4];
+    cut.tiles = cut.channel_tiles * cut.tap_rows * cut.tap_groups;
+    const std::array<int64_t, 4> positions {
+            dst.dims[4], dst.dims[3], dst.dims[2], dst.dims[0]};
+    const auto longest
+            = std::max_element(positions.begin() + 1, positions.end());
+    cut.along = static_cast<int>(longest - positions.begin());
+    cut.run = static_cast<int>(std::min(*longest, longest_run));
+    const int64_t runs = dst.dims[0] * positions_of(dst) / *longest
+            * ceil_div(*longest, int64_t {cut.run});
+    // Enough blocks to fill the device, with at most 2048 products of a thread: longer f32 sums
+    // lose digits.
     const int64_t rows = threads / cut.lanes;
-    const int64_t least
-            = std::max<int64_t>(1, ceil_div(pixels, rows * int64_t {2048}));
+    const int64_t least = ceil_div(runs, rows * (2048 / cut.run));
     cut.parts = std::clamp<int64_t>(
-            ceil_div(int64_t {multiprocessors} * 16, tiles), least,
-            std::max(least, ceil_div(pixels, rows * int64_t {16})));
+            ceil_div(int64_t {multiprocessors} * 16, cut.tiles), least,
+            std::max(least, ceil_div(runs, rows)));
     return cut;
 }
 
@@ -149,12 +165,18 @@ bool sums_are_long(const convolution_problem &problem) {
     return taps > most || weights[is_to_src(problem) ? 1 : 2] > most;
 }
 
-template <typename Type, bool forward, typename Index>
-launcher data_launcher(const convolution_problem &problem,
-        const problem_shape<Index> &shape, int multiprocessors) {
-    auto *const kernel = sums_are_long(problem)
-            ? gather_kernel<Type, forward, long_sum, Index>
-            : gather_kernel<Type, forward, plain_sum, Index>;
+template <typename Type, int together, typename Index>
+launcher data_launcher(
+        const convolution_problem &problem, int multiprocessors) {
+    const auto shape = shape_of<Index>(problem, together);
+    const bool backward = is_to_src(problem);
+    auto *kernel = backward
+            ? gather_kernel<Type, false, plain_sum, together, Index>
+            : gather_kernel<Type, true, plain_sum, together, Index>;
+    if constexpr (together == 1)
+        if (sums_are_long(problem))
+            kernel = backward ? gather_kernel<Type, false, long_sum, 1, Index>
+                              : gather_kernel<Type, true, long_sum, 1, Index>;
     // Each block makes a table of its own.
     constexpr int64_t of_multiprocessor = 8;
     const int64_t blocks = std::min(ceil_div(shape.count, int64_t {threads}),
@@ -163,31 +185,49 @@ launcher data_launcher(const convolution_problem &problem,
             = static_cast<size_t>(shape.table) * sizeof(axis_taps<Index>);
     return [=](const tensor_pointers &at, const launch_stream &stream) {
         launch("convolution.gpu_direct", kernel, blocks, threads, table, stream,
-                at.read(!forward), at.weights, at.written(!forward), shape);
+                at.read(backward), at.weights, at.written(backward), shape);
     };
 }
 
 template <typename Type, typename Index>
 std::unique_ptr<detail::plan> plan_by(
         const convolution_problem &problem, int multiprocessors) {
-    const auto shape = shape_of<Index>(problem);
-    if (!is_of_weights(problem))
-        return plan_of(is_to_src(problem) ? data_launcher<Type, false>(
-                               problem, shape, multiprocessors)
-                                          : data_launcher<Type, true>(problem,
-                                                  shape, multiprocessors),
+    if (!is_of_weights(problem)) {
+        // Where few images are added up to four or two, and threads fill the device.
+        const auto are_together = [&](int some) {
+            constexpr int resident = 2048;
+            const auto &written
+                    = is_to_src(problem) ? problem.src : problem.dst;
+            const int64_t images = written.dims[0];
+            return sizeof(Index) == 4 && !sums_are_long(problem)
+                    && 4 * images >= 3 * round_up(images, some)
+                    && elements_of(written)
+                    >= 1.0 * some * resident * multiprocessors;
+        };
+        return plan_of(are_together(4) ? data_launcher<Type, 4, Index>(
+                               problem, multiprocessors)
+                        : are_together(2) ? data_launcher<Type, 2, Index>(
+                                  problem, multiprocessors)
+                                          : data_launcher<Type, 1, Index>(
+                                                  problem, multiprocessors),
                 0);
+    }
+    const auto shape = shape_of<Index>(problem);
     const weights_cut cut = cut_weights(problem, multiprocessors);
-    const dim3 blocks(static_cast<unsigned>(std::min<int64_t>(
-                              cut.taps * cut.channel_tiles, 1 << 30)),
+    const dim3 blocks(
+            static_cast<unsigned>(std::min<int64_t>(cut.tiles, 1 << 30)),
             static_cast<unsigned>(std::min<int64_t>(cut.parts, 1 << 15)));
     const launcher add = weights_sum_launcher(
             "convolution.gpu_direct (parts)", problem, cut.parts, false);
+    const bool few = cut.taps_w <= few_taps;
+    auto *const kernel = few ? weights_kernel<Type, few_taps, Index>
+                             : weights_kernel<Type, most_taps, Index>;
+    const size_t shared
+            = (few ? few_taps : most_taps) * threads * sizeof(sum_of<Type>);
     const auto launches = [=](const tensor_pointers &at,
                                   const launch_stream &stream) {
-        launch("convolution.gpu_direct (weights)", weights_kernel<Type, Index>,
-                blocks, threads, threads * sizeof(sum_of<Type>), stream, at.src,
-                at.dst, at.workspace, shape, cut);
+        launch("convolution.gpu_direct (weights)", kernel, blocks, threads,
+                shared, stream, at.src, at.dst, at.workspace, shape, cut);
         add(at, stream);
     };
     return plan_of(launches, partial_weights_bytes(problem, cut.parts));

@@ -6,6 +6,7 @@
 #include "gpu/convolution/direct/shape.hpp"
 #include "gpu/device/dtype.cuh"
 #include "gpu/device/long_sum.cuh"
+#include "gpu/device/positions.cuh"
 
 namespace gradnn::gpu::direct {
 
@@ -55,8 +56,9 @@ __device__ axis_taps<Index> backward_taps(
     return {};
 }
 
+/// A thread has an element of `together` images, which share taps and weights.
 template <typename Type, bool forward, template <typename> typename Total,
-        typename Index>
+        int together, typename Index>
 __global__ void __launch_bounds__(threads)
         gather_kernel(const Type *read, const Type *weights, Type *written,
                 const __grid_constant__ problem_shape<Index> shape) {
@@ -91,7 +93,8 @@ __global__ void __launch_bounds__(threads)
             return index
                     - shape.dims[axis].quotient(index) * shape.dims[axis].by;
         };
-        const Index image = position_of(0);
+        const Index image = position_of(0) * together;
+        const Index last = min(shape.images - image, Index {together}) - 1;
         const Index channel = position_of(1);
         const Index group = own.quotient(channel);
         Index written_at
@@ -113,9 +116,13 @@ __global__ void __launch_bounds__(threads)
             weights_at += taps.weights;
             counts[i] = taps.count;
         }
-        total_type total;
+        const Type *of_image[together]; // those beyond the last are read as it
+#pragma unroll
+        for (int n = 0; n < together; ++n)
+            of_image[n] = read + min(Index {n}, last) * read_strides[0];
+        total_type totals[together];
         for (Index from = 0; from < other; ++from) {
-            total_type of_taps;
+            total_type of_taps[together];
             Index r_d = read_at + from * read_strides[1];
             Index w_d = weights_at + from * other_stride;
             for (Index d = counts[0]; d > 0; --d) {
@@ -124,8 +131,12 @@ __global__ void __launch_bounds__(threads)
                 for (Index h = counts[1]; h > 0; --h) {
                     Index r = r_h;
                     Index w = w_h;
+#pragma unroll(together == 1 ? 4 : 1)
                     for (Index x = counts[2]; x > 0; --x) {
-                        of_taps.add(widen(read[r]) * widen(weights[w]));
+                        const auto weight = widen(weights[w]);
+#pragma unroll
+                        for (int n = 0; n < together; ++n)
+                            of_taps[n].add(widen(of_image[n][r]) * weight);
                         r += shape.axes[2].read_move;
                         w += shape.axes[2].weights_move;
                     }
@@ -135,77 +146,23 @@ __global__ void __launch_bounds__(threads)
                 r_d += shape.axes[0].read_move;
                 w_d += shape.axes[0].weights_move;
             }
-            total.add(of_taps);
+#pragma unroll
+            for (int n = 0; n < together; ++n)
+                totals[n].add(of_taps[n]);
         }
-        written[written_at] = narrow<Type>(total.value());
+#pragma unroll
+        for (int n = 0; n < together; ++n)
+            if (n <= last)
+                written[written_at + n * written_strides[0]]
+                        = narrow<Type>(totals[n].value());
     }
 }
 
-/// The positions of dst that one tap meets, the axes W, H, D and the images one after
-/// the other, from one of a thread to its next: by additions alone.
-template <typename Index>
-class pixel_walk {
-public:
-    /// `counts` of W, H and D; a step is so many pixels.
-    __device__ pixel_walk(const problem_shape<Index> &shape,
-            const Index (&counts)[3], Index pixel, Index step) {
-        Index ahead = step;
-#pragma unroll
-        for (int i = 0; i < 3; ++i) {
-            const auto &axis = shape.axes[2 - i];
-            const Index src_stride = axis.stride.by * axis.src_stride;
-            const Index at = pixel % counts[i];
-            pixel /= counts[i];
-            at_[i] = at;
-            count_[i] = counts[i];
-            step_[i] = ahead % counts[i];
-            ahead /= counts[i];
-            src += at * src_stride;
-            dst += at * axis.dst_stride;
-            src_step_ += step_[i] * src_stride;
-            dst_step_ += step_[i] * axis.dst_stride;
-            // Beyond the axis' end: back to its begin, and one further outside.
-            const bool outermost = i == 2;
-            const auto &outer = shape.axes[outermost ? 0 : 1 - i];
-            src_carry_[i] = (outermost ? shape.src_strides[0]
-                                       : outer.stride.by * outer.src_stride)
-                    - counts[i] * src_stride;
-            dst_carry_[i]
-                    = (outermost ? shape.dst_strides[0] : outer.dst_stride)
-                    - counts[i] * axis.dst_stride;
-        }
-        src += pixel * shape.src_strides[0];
-        dst += pixel * shape.dst_strides[0];
-        src_step_ += ahead * shape.src_strides[0];
-        dst_step_ += ahead * shape.dst_strides[0];
-    }
-
-    __device__ void advance() {
-        src += src_step_;
-        dst += dst_step_;
-        Index carry = 0;
-#pragma unroll
-        for (int i = 0; i < 3; ++i) {
-            at_[i] += step_[i] + carry;
-            carry = at_[i] >= count_[i] ? 1 : 0;
-            if (carry == 0) continue;
-            at_[i] -= count_[i];
-            src += src_carry_[i];
-            dst += dst_carry_[i];
-        }
-    }
-
-    Index src = 0, dst = 0; ///< offsets of the pixel
-
-private:
-    Index at_[3], count_[3], step_[3];
-    Index src_step_ = 0, dst_step_ = 0;
-    Index src_carry_[3], dst_carry_[3];
-};
-
-/// partials[part][channel of src in its group][tap][channel of dst]. Blocks along x
-/// have a tap and a tile of channels each, along y parts.
-template <typename Type, typename Index>
+/// partials[part][channel of src in its group][tap][channel of dst]. Blocks along x have some
+/// neighbouring taps along W, up to `at_once`, of a tile of channels, along y parts. A thread has
+/// every n-th run: positions of dst one after the other along an axis or the images, each of which
+/// is read once for all these taps.
+template <typename Type, int at_once, typename Index>
 __global__ void __launch_bounds__(threads)
         weights_kernel(const Type *src, const Type *dst, sum_of<Type> *partials,
                 const __grid_constant__ problem_shape<Index> shape,
@@ -217,64 +174,114 @@ __global__ void __launch_bounds__(threads)
     const int lane = thread % cut.lanes;
     const int row = thread / cut.lanes;
     const int rows = threads / cut.lanes;
+    const auto run = static_cast<Index>(cut.run);
     const auto parts = static_cast<Index>(cut.parts);
-    for (auto tile = static_cast<Index>(blockIdx.x);
-            tile < cut.taps * cut.channel_tiles; tile += gridDim.x) {
+    const auto &along_w = shape.axes[2];
+    const Index tap_move = along_w.dilation.by * along_w.src_stride;
+    for (auto tile = static_cast<Index>(blockIdx.x); tile < cut.tiles;
+            tile += gridDim.x) {
         Index rest = tile;
-        Index tap[3];
-#pragma unroll
-        for (int axis = 2; axis >= 0; --axis) {
-            tap[axis] = rest % shape.axes[axis].window;
-            rest /= shape.axes[axis].window;
-        }
-        const Index i = rest % shape.inputs.by;
-        const Index channel = rest / shape.inputs.by * cut.lanes + lane;
+        const Index first_tap = take(rest, Index {cut.tap_groups}) * cut.taps_w;
+        const Index taps = min(Index {cut.taps_w}, along_w.window - first_tap);
+        const Index start_w = first_tap * along_w.dilation.by - along_w.pad;
+        Index input = take(rest, static_cast<Index>(cut.tap_rows));
+        const Index first_number = input * along_w.window + first_tap;
+        const Index channel = rest * cut.lanes + lane;
         const bool is_one = channel < cut.channels;
-        Index counts[3]; // positions of dst that the tap meets, along W, H, D
-        Index pixels = is_one ? shape.images : 0;
         const Index group = is_one ? shape.outputs.quotient(channel) : 0;
-        const Type *s = src
-                + int64_t {group * shape.inputs.by + i} * shape.src_strides[1];
+        // Positions of dst that the taps meet, W, H, D and the images, in runs along one of them.
+        Index counts[4], src_moves[4], dst_moves[4], runs = is_one ? 1 : 0;
+        Index of_axis = 0, src_move = 0, dst_move = 0;
+        const Type *s = src + int64_t {start_w} * along_w.src_stride;
         const Type *d = dst + int64_t {channel} * shape.dst_strides[1];
 #pragma unroll
-        for (int n = 0; n < 3; ++n) {
-            const auto &axis = shape.axes[2 - n];
-            const Index start = tap[2 - n] * axis.dilation.by - axis.pad;
-            const auto inside
-                    = steps_inside(start, axis.stride, axis.src, axis.dst);
+        for (int n = 0; n < 4; ++n) {
+            const auto &axis = shape.axes[n < 3 ? 2 - n : 0];
+            range<Index> inside {0, n < 3 ? axis.dst : shape.images};
+            src_moves[n] = n < 3 ? axis.stride.by * axis.src_stride
+                                 : shape.src_strides[0];
+            dst_moves[n] = n < 3 ? axis.dst_stride : shape.dst_strides[0];
+            if (n == 1 || n == 2) {
+                const Index start = take(input, axis.window) * axis.dilation.by
+                        - axis.pad;
+                inside = steps_inside(start, axis.stride, axis.src, axis.dst);
+                s += int64_t {start} * axis.src_stride;
+            }
+            s += int64_t {inside.first} * src_moves[n];
+            d += int64_t {inside.first} * dst_moves[n];
             counts[n] = max(inside.end - inside.first, Index {0});
-            pixels *= counts[n];
-            s += int64_t {start + inside.first * axis.stride.by}
-                    * axis.src_stride;
-            d += int64_t {inside.first} * axis.dst_stride;
+            if (n == cut.along) {
+                of_axis = counts[n];
+                src_move = src_moves[n];
+                dst_move = dst_moves[n];
+                src_moves[n] *= run;
+                dst_moves[n] *= run;
+                counts[n] = ceil_div(of_axis, run);
+            }
+            runs *= counts[n];
         }
-        const Index of_part = ceil_div(pixels, parts);
+        s += int64_t {group * shape.inputs.by + input} * shape.src_strides[1];
+        const Index of_part = ceil_div(runs, parts);
         for (auto part = static_cast<Index>(blockIdx.y); part < parts;
                 part += gridDim.y) {
-            const Index begin = part * of_part + row;
-            const Index end = min(pixels, (part + 1) * of_part);
-            sum total = 0;
-            if (begin < end) {
-                pixel_walk<Index> walk(shape, counts, begin, rows);
-#pragma unroll 4
-                for (Index left = (end - begin - 1) / rows + 1; left > 0;
-                        --left) {
-                    total += widen(s[walk.src]) * widen(d[walk.dst]);
-                    walk.advance();
+            sum totals[at_once] = {};
+            const Index end = min(runs, (part + 1) * of_part);
+            for (Index number = part * of_part + row; number < end;
+                    number += rows) {
+                Index left = number;
+                Index length = 0;
+                bool inside[at_once];
+                const Type *from_src = s;
+                const Type *from_dst = d;
+#pragma unroll
+                for (int n = 0; n < 4; ++n) {
+                    const Index at = counts[n] > 1 ? take(left, counts[n]) : 0;
+                    if (n == cut.along) length = min(run, of_axis - at * run);
+                    from_src += int64_t {at} * src_moves[n];
+                    from_dst += int64_t {at} * dst_moves[n];
+#pragma unroll
+                    for (int t = 0; t < at_once && n == 0; ++t) {
+                        const Index place = at * along_w.stride.by + start_w
+                                + t * along_w.dilation.by;
+                        inside[t]
+                                = t < taps && place >= 0 && place < along_w.src;
+                    }
+                }
+                // A place for each tap, which additions alone move.
+                const Type *of_tap[at_once];
+#pragma unroll
+                for (int t = 0; t < at_once; ++t)
+                    of_tap[t] = from_src + t * tap_move;
+#pragma unroll 2
+                for (; length > 0; --length, from_dst += dst_move) {
+                    const sum value = widen(*from_dst);
+#pragma unroll
+                    for (int t = 0; t < at_once; ++t) {
+                        if (inside[t]) totals[t] += value * widen(*of_tap[t]);
+                        of_tap[t] += src_move;
+                    }
                 }
             }
-            shares[thread] = total;
+#pragma unroll
+            for (int t = 0; t < at_once; ++t)
+                shares[t * threads + thread] = totals[t];
             __syncthreads();
-            for (int half = threads / 2; half >= cut.lanes; half /= 2) {
-                if (thread < half) shares[thread] += shares[thread + half];
-                __syncthreads();
+            // A warp for each tap adds up the rows of lanes.
+            const int of_warp = thread % 32;
+            if (thread / 32 < taps) {
+                const sum *const of_tap = shares + thread / 32 * threads;
+                sum total = 0;
+                for (int i = of_warp; i < threads; i += 32)
+                    total += of_tap[i];
+                for (int half = 16; half >= cut.lanes; half /= 2)
+                    total += __shfl_down_sync(~0U, total, half);
+                if (of_warp < cut.lanes && is_one)
+                    partials[part * shape.count
+                            + int64_t {first_number + thread / 32}
+                                    * cut.channels
+                            + channel]
+                            = total;
             }
-            if (row == 0 && is_one)
-                partials[part * shape.count
-                        + int64_t {tile % static_cast<Index>(cut.taps)}
-                                * cut.channels
-                        + channel]
-                        = shares[thread];
             __syncthreads();
         }
     }

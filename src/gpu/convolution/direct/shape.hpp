@@ -13,6 +13,8 @@ struct convolution_problem;
 namespace gradnn::gpu::direct {
 
 constexpr int threads = 256;
+/// Neighbouring taps of a block: few, or one for each warp.
+constexpr int few_taps = 3, most_taps = 8;
 
 /// A spatial axis: tap k of position y of dst meets position
 /// y * stride - pad + k * dilation of src.
@@ -51,23 +53,29 @@ struct problem_shape {
     int64_t count = 1; ///< of what is written
 };
 
-/// The gradient of the weights: neighbouring threads of a block have `lanes`
-/// neighbouring channels of dst, each at as many positions in turn as there are rows
-/// of lanes.
+/// The gradient of the weights: neighbouring threads of a block have `lanes` neighbouring channels
+/// of dst, each every n-th run of positions, as there are rows of lanes.
 struct weights_cut {
     int lanes = 1;
+    int taps_w = 1,
+        tap_groups
+            = 1; ///< neighbouring taps of a block along W, and parts of W
+    int along = 0,
+        run = 1; ///< axis of a run (W, H, D, images), and its positions
     int64_t channels = 1; ///< of dst
     int64_t channel_tiles = 1;
-    /// Of a channel of dst: those of the window, by the channels of src in a group.
-    int64_t taps = 1;
+    int64_t tap_rows = 1; ///< along H and D, by the channels of src in a group
+    int64_t tiles = 1; ///< of channels and taps
     int64_t parts = 1; ///< partial sums of a weight
 };
 
 /// Whether 32 bits hold every offset and count.
 bool is_small(const detail::convolution_problem &);
 
+/// Threads have an element of so many images `together`.
 template <typename Index>
-problem_shape<Index> shape_of(const detail::convolution_problem &);
+problem_shape<Index> shape_of(
+        const detail::convolution_problem &, int together = 1);
 
 weights_cut cut_weights(
         const detail::convolution_problem &, int multiprocessors);
