@@ -252,7 +252,7 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
                 for (int t = 0; t < at_once; ++t)
                     of_tap[t] = from_src + t * tap_move;
-#pragma unroll 2
+#pragma unroll(at_once == few_taps ? 4 : 2)
                 for (; length > 0; --length, from_dst += dst_move) {
                     const sum value = widen(*from_dst);
 #pragma unroll
