@@ -42,9 +42,8 @@ struct matrices {
 matrices matrices_of(const dense_problem &p) {
     const int64_t windows = dense_problem::product(p.window);
     const int64_t points = p.n * dense_problem::product(p.dst);
-    const double products = static_cast<double>(points)
-            * static_cast<double>(windows) * static_cast<double>(p.c)
-            * static_cast<double>(p.k) * p.callers_terms;
+    const double products
+            = 1.0 * points * windows * p.c * p.k * p.callers_terms;
     switch (p.operation) {
         case operation::weights:
             return {p.k, windows * p.c, points, 1, products};
@@ -65,9 +64,8 @@ estimate estimate_of(const tile_set &set, const dense_problem &p,
     int64_t row_tiles = ceil_div(g.rows, t.m);
     const int64_t channel_tiles
             = ceil_div(ceil_div(g.channels, slices), set.terms);
-    auto chain = static_cast<double>(g.windows * channel_tiles);
-    estimate made {{&t, slices}};
-    made.chain = g.windows * channel_tiles;
+    estimate made {{&t, slices}, g.windows * channel_tiles};
+    double chain = 1.0 * made.chain;
     if (p.operation == operation::strided_data) {
         // Each phase of the strides has tiles and a part of the window of its
         // own.
@@ -80,17 +78,15 @@ estimate estimate_of(const tile_set &set, const dense_problem &p,
             made.chain *= ceil_div(p.window[axis], p.strides[axis]);
         }
         row_tiles = ceil_div(points, t.m) * phases;
-        chain /= static_cast<double>(phases);
+        chain /= 1.0 * phases;
     }
-    const auto blocks = static_cast<double>(row_tiles)
-            * static_cast<double>(ceil_div(g.columns, t.n)) * slices;
-    const auto area = static_cast<double>(t.m) * static_cast<double>(t.n);
-    const auto terms = static_cast<double>(set.terms);
+    const double blocks = 1.0 * row_tiles * ceil_div(g.columns, t.n) * slices;
+    const double area = 1.0 * t.m * t.n;
     made.products = g.products;
-    made.useful = g.products / (blocks * chain * area * terms);
-    const double work = chain * area * terms / (set.rate * t.efficiency);
-    const auto element = static_cast<double>(detail::size_of(p.types.sums()));
-    const double rest = round_start + area * element / store_rate;
+    made.useful = g.products / (blocks * chain * area * set.terms);
+    const double work = chain * area * set.terms / (set.rate * t.efficiency);
+    const double rest
+            = round_start + area * detail::size_of(p.types.sums()) / store_rate;
     const double each = std::ceil(blocks / multiprocessors);
     const double full = std::floor(each / t.resident);
     const double left = each - full * t.resident;
@@ -104,8 +100,7 @@ estimate estimate_of(const tile_set &set, const dense_problem &p,
             + (full + (left == 0.0 ? 0.0 : 1.0)) * rest;
     if (partial_bytes(p, slices) != 0)
         made.cycles += add_start + slices * add_slice
-                + static_cast<double>(p.sums_bytes()) * (slices + 1.0)
-                        / add_rate;
+                + 1.0 * p.sums_bytes() * (slices + 1.0) / add_rate;
     return made;
 }
 
