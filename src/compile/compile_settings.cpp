@@ -79,7 +79,7 @@ compile_options options_of(const partition_impl &partition, const engine &e) {
     compile_options options;
     options.deterministic = partition.deterministic;
     options.fpmath = partition.fpmath;
-    options.device = e.get_index();
+    options.device = static_cast<int>(e.get_index());
     options.kernels = settings.kernels.empty()
             ? from_environment("GRADNN_KERNEL")
             : settings.kernels;

@@ -25,7 +25,7 @@ inline std::string reason_if(bool yields, const char *reason) {
 }
 
 inline int multiprocessors_of(const compile_options &options) {
-    return properties_of(static_cast<int>(options.device)).multiprocessors;
+    return properties_of(options.device).multiprocessors;
 }
 
 } // namespace gradnn::gpu

@@ -24,7 +24,7 @@ struct compile_options {
     /// Of an engine on the host.
     int threads = 1;
     /// Index of the device.
-    size_t device = 0;
+    int device = 0;
     /// Names of the kernels that may be tried, or empty.
     std::string kernels;
     /// Whether kernels are timed to take the fastest.

@@ -65,8 +65,7 @@ plan_or_refusal plan_by(const bias_problem &problem, int multiprocessors) {
 plan_or_refusal make(
         const detail::fused_bias &all, const compile_options &options) {
     const bias_problem &problem = all.problem;
-    const int multiprocessors
-            = properties_of(static_cast<int>(options.device)).multiprocessors;
+    const int multiprocessors = properties_of(options.device).multiprocessors;
     const bool wide = problem.diff_bias_type != problem.diff_dst.type;
     return with_float_type(problem.diff_dst.type, [&]<typename Type>() {
         return wide ? plan_by<Type, float>(problem, multiprocessors)

@@ -96,8 +96,7 @@ detail::tensor_view dense_channels_last(detail::tensor_view tensor) {
 size_t convolution_workspace_limit(const detail::compile_options &options) {
     if (options.convolution_workspace_limit)
         return *options.convolution_workspace_limit;
-    return properties_of(static_cast<int>(options.device)).info.memory_bytes
-            / 4;
+    return properties_of(options.device).info.memory_bytes / 4;
 }
 
 std::unique_ptr<detail::plan> plan_of(

@@ -139,15 +139,14 @@ std::string load(
     if (const std::string &missing = find_kernel_compiler().missing;
             !missing.empty())
         return missing;
-    const auto device = static_cast<int>(options.device);
-    const cuda_interop::device_info &info = properties_of(device).info;
+    const cuda_interop::device_info &info = properties_of(options.device).info;
     const char *const dumped_to = std::getenv("GRADNN_DUMP_KERNELS");
     const compilation what {launch.request,
             10 * info.compute_capability_major + info.compute_capability_minor,
             dumped_to != nullptr ? dumped_to : ""};
     const std::string key = key_of(what);
 
-    const allocation_guard current(device);
+    const allocation_guard current(options.device);
     known_kernel &made = [&]() -> known_kernel & {
         const std::lock_guard lock(known().mutex);
         return known().by_key[key];
@@ -198,7 +197,7 @@ std::optional<size_t> load_without_spills(std::span<kernel_launch> from,
     const kernel_launch &taken = from[*best];
     if (taken.shared_bytes + taken.kernel->attributes.sharedSizeBytes
             > default_block_shared_bytes) {
-        const allocation_guard guard(static_cast<int>(options.device));
+        const allocation_guard guard(options.device);
         allow_shared_bytes(taken.kernel->function, taken.shared_bytes);
     }
     return best;

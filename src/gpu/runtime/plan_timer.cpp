@@ -78,8 +78,7 @@ private:
 std::vector<double> time(std::span<const detail::plan *const> plans,
         std::span<const size_t> argument_bytes,
         const detail::compile_options &options) {
-    const auto device = static_cast<int>(options.device);
-    const allocation_guard current(device);
+    const allocation_guard current(options.device);
     std::vector<double> times(plans.size(), never);
     std::vector<bool> left_out(plans.size(), false);
     // Plans of the largest workspace are left out while there is no memory for it.
@@ -90,7 +89,7 @@ std::vector<double> time(std::span<const detail::plan *const> plans,
             if (!left_out[index])
                 most = std::max(most, plans[index]->workspace_bytes());
         try {
-            memory.emplace(device, argument_bytes, most);
+            memory.emplace(options.device, argument_bytes, most);
         } catch (const error &failure) {
             if (failure.status != status::out_of_memory || most == 0) throw;
             for (size_t index = 0; index < plans.size(); ++index)
@@ -127,7 +126,7 @@ std::vector<double> time(std::span<const detail::plan *const> plans,
 
 constexpr detail::plan_timer plans_timer {
         [](const detail::compile_options &options) -> std::string {
-            return properties_of(static_cast<int>(options.device)).info.name;
+            return properties_of(options.device).info.name;
         },
         time};
 
@@ -137,10 +136,9 @@ detail::plan_or_refusal fastest_of(size_t ways,
         const detail::compile_options &options) {
     if (ways == 1) return make(0);
     // New threads have device 0: with another one at once nothing goes back to it.
-    const auto device = static_cast<int>(options.device);
-    const allocation_guard current(device);
-    const auto make_one = [&make, device](size_t way) {
-        check(cudaSetDevice(device), "cudaSetDevice");
+    const allocation_guard current(options.device);
+    const auto make_one = [&](size_t way) {
+        check(cudaSetDevice(options.device), "cudaSetDevice");
         return make(way);
     };
     std::vector<std::future<detail::plan_or_refusal>> making;

@@ -63,8 +63,7 @@ plan_or_refusal make(
     std::string refusal;
     const auto cut = cut_of(problem, options, refusal);
     if (!cut) return plan_or_refusal::refuse(refusal);
-    const auto device = static_cast<int>(options.device);
-    const allocation_guard current(device);
+    const allocation_guard current(options.device);
     const int64_t images = cut->mapping.problem.n;
     std::vector<portion> portions;
     size_t bytes = 0; // of the products and their partial sums
@@ -92,8 +91,8 @@ plan_or_refusal make(
             writes_in_place(problem.src) ? problem.src
                                          : dense_channels_last(problem.src),
             taps);
-    const auto table
-            = std::make_shared<const device_buffer>(upload(device, taps));
+    const auto table = std::make_shared<const device_buffer>(
+            upload(options.device, taps));
     const auto launches = with_float_type(
             problem.src.type, [&]<typename Type>() -> staged_launches {
                 constexpr int64_t sum_bytes = sizeof(sum_of<Type>);

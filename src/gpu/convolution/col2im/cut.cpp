@@ -139,8 +139,7 @@ std::optional<work_cut> cut_of(const convolution_problem &problem,
             {problem.src.type, set->types.sums()}, writes_in_place(problem.src),
             refusal);
     if (!mapping) return std::nullopt;
-    const device_properties &device
-            = properties_of(static_cast<int>(options.device));
+    const device_properties &device = properties_of(options.device);
     const auto left = convolution_workspace_left(
             options, staged_bytes_of(mapping->operands), refusal);
     if (!left) return std::nullopt;

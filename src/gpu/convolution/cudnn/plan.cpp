@@ -27,10 +27,8 @@ namespace {
 /// All that decides which kernel is best, for the plan cache.
 std::string key_of(
         const problem_arrangement &a, const compile_options &options) {
-    std::string key
-            = text(properties_of(static_cast<int>(options.device)).info.name,
-                    "; cuDNN ", library().version, "; direction ",
-                    static_cast<int>(a.direction));
+    std::string key = text(properties_of(options.device).info.name, "; cuDNN ",
+            library().version, "; direction ", static_cast<int>(a.direction));
     for (const seen_operand &operand : a.operands) {
         const auto rank = static_cast<size_t>(operand.seen.rank);
         key += text("; ", to_string(operand.seen.type), " ",
@@ -178,11 +176,10 @@ built_plan fastest(plan_finder &planner, int device,
 
 built_plan find_plan(const problem_arrangement &arrangement,
         const compile_options &options, std::string &reason) {
-    const auto device = static_cast<int>(options.device);
     const auto left = convolution_workspace_left(
             options, arrangement.staged_bytes, reason);
     if (!left) return {};
-    const compile_handle handle(device);
+    const compile_handle handle(options.device);
     try {
         plan_finder planner(arrangement, options, handle.get(), *left);
         if (planner.count() == 0) {
@@ -201,8 +198,8 @@ built_plan find_plan(const problem_arrangement &arrangement,
                 }
         if (options.autotune) {
             std::string found;
-            if (built_plan plan = fastest(
-                        planner, device, arrangement, handle.get(), found)) {
+            if (built_plan plan = fastest(planner, options.device, arrangement,
+                        handle.get(), found)) {
                 detail::keep_in_plan_cache(key, found, file);
                 return plan;
             }
@@ -211,7 +208,7 @@ built_plan find_plan(const problem_arrangement &arrangement,
         for (size_t index = 0; index < planner.count(); ++index)
             if (built_plan plan = planner.build(index, reason))
                 if (!doubtful
-                        || runs(plan, device, arrangement, handle.get(),
+                        || runs(plan, options.device, arrangement, handle.get(),
                                 reason))
                     return plan;
     } catch (const fe::cudnnException &failure) {
@@ -234,7 +231,7 @@ std::optional<named_engine> first_engine(
                         + round_up(arrangement.operands[1].bytes,
                                 staged_alignment))
             return named_engine {};
-        const compile_handle handle(static_cast<int>(options.device));
+        const compile_handle handle(options.device);
         const plan_finder planner(arrangement, options, handle.get(),
                 convolution_workspace_limit(options));
         if (planner.count() == 0) return named_engine {};

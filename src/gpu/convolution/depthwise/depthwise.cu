@@ -45,8 +45,8 @@ void with_kernel(detail::data_type type, const cut_problem &of, int alignment,
 
 plan_or_refusal make(
         const convolution_problem &problem, const compile_options &options) {
-    const auto work = cut_of(problem,
-            properties_of(static_cast<int>(options.device)).multiprocessors);
+    const auto work
+            = cut_of(problem, properties_of(options.device).multiprocessors);
     if (!work)
         return detail::refuse(
                 "groups of one channel, bf16 and f16 in NCX without gaps, "

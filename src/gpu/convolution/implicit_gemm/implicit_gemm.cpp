@@ -52,8 +52,7 @@ plan_or_refusal make_part(const tile_set &set, const fused_convolution &whole,
                 "whole 16 bytes (f64: without strides)");
     std::ranges::transform(
             whole.epilogue, mapping->problem.epilogue, jit::fused_op_of);
-    const auto device = static_cast<int>(options.device);
-    const device_properties &properties = properties_of(device);
+    const device_properties &properties = properties_of(options.device);
     const auto left = convolution_workspace_left(
             options, staged_bytes_of(mapping->operands), refusal);
     if (!left) return plan_or_refusal::refuse(refusal);
@@ -73,7 +72,7 @@ plan_or_refusal make_part(const tile_set &set, const fused_convolution &whole,
         return plan_or_refusal::refuse(text("of ", choice.tile->name(),
                 ", the best tile for these channels, ",
                 static_cast<int>(100.0 * choice.useful), " % would be used"));
-    const allocation_guard current(device);
+    const allocation_guard current(options.device);
     const auto launch = launcher_of(set.kernel, choice, mapping->problem);
     if (!launch)
         return detail::refuse(

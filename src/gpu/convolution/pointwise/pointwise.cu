@@ -46,10 +46,9 @@ plan_or_refusal make(
     std::string why;
     const auto shape = describe(problem, why);
     if (!shape) return plan_or_refusal::refuse(why);
-    const auto device = static_cast<int>(options.device);
     const bool of_weights = is_of_weights(problem);
     const int64_t bytes = shared_bytes_of(*shape, of_weights);
-    const device_properties &properties = properties_of(device);
+    const device_properties &properties = properties_of(options.device);
     const auto most = static_cast<int64_t>(properties.block_shared_bytes);
     if (bytes > most)
         return detail::refuse(
@@ -57,7 +56,7 @@ plan_or_refusal make(
                         " bytes of shared memory, these would take ", bytes)
                         .c_str(),
                 problem);
-    const allocation_guard current(device);
+    const allocation_guard current(options.device);
     any_kernel *const kernel = kernel_of(problem.src.type, *shape, of_weights);
     allow_shared_bytes(kernel, static_cast<size_t>(most));
     int resident = 0;

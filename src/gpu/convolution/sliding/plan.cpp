@@ -124,9 +124,8 @@ plan_or_refusal make_fused(const detail::fused_convolution &whole,
                 "takes problems that kernels may be compiled for, and the "
                 "setting `specialise` is off");
     std::string refusal;
-    const auto device = static_cast<int>(options.device);
-    const gpu_facts &gpu = properties_of(device);
-    const bool bulk_copies = can_start_early(device);
+    const gpu_facts &gpu = properties_of(options.device);
+    const bool bulk_copies = can_start_early(options.device);
     const bool of_weights = is_of_weights(problem);
     const auto bytes = static_cast<int>(detail::size_of(problem.src.type));
     const auto ways
