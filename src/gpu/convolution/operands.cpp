@@ -111,12 +111,12 @@ std::unique_ptr<detail::plan> plan_of(
 
 detail::plan_or_refusal within_workspace_limit(
         std::unique_ptr<detail::plan> plan,
-        const detail::compile_options &options, const char *wants) {
+        const detail::compile_options &options) {
     const size_t limit = convolution_workspace_limit(options);
     const size_t bytes = plan->workspace_bytes();
     if (bytes <= limit) return plan;
     return detail::plan_or_refusal::refuse(detail::text("takes at most ", limit,
-            " bytes of workspace, given ", bytes, " for ", wants));
+            " bytes of workspace, given ", bytes, " for its sums"));
 }
 
 std::optional<size_t> convolution_workspace_left(

@@ -162,7 +162,8 @@ detail::weights_view partial_weights_view(
 
 /// Adds them up, from the begin of the workspace, in the order that partial_weights has
 /// (weights_sum.cuh). `has_zeros`: they have products of zeros that stand for what lies
-/// outside. src and dst of the problem are those that the kernels are given.
+/// outside. src and dst of the problem are those that the kernels are given. Empty of no
+/// parts, which data has.
 launcher weights_sum_launcher(const char *name,
         const detail::convolution_problem &problem, int64_t parts,
         bool has_zeros);
@@ -171,11 +172,10 @@ launcher weights_sum_launcher(const char *name,
 std::unique_ptr<detail::plan> plan_of(
         launcher launches, size_t workspace_bytes);
 
-/// The plan; or a refusal where it needs more workspace than that limit. `wants`
-/// says what for.
+/// The plan; or a refusal where its sums need more workspace than that limit.
 detail::plan_or_refusal within_workspace_limit(
         std::unique_ptr<detail::plan> plan,
-        const detail::compile_options &options, const char *wants);
+        const detail::compile_options &options);
 
 /// The bytes, a multiple of staged_alignment, that the limit leaves for a kernel's
 /// own scratch after `staged_bytes` of copies and their padding. None, and the

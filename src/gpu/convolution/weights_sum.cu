@@ -29,6 +29,7 @@ detail::weights_view partial_weights_view(
 launcher weights_sum_launcher(const char *name,
         const detail::convolution_problem &problem, int64_t parts,
         bool has_zeros) {
+    if (parts == 0) return {};
     const auto launch_of =
             [&]<typename Type, typename Result, typename Index>() -> launcher {
         const partial_weights<Index> of(problem, parts, has_zeros);

@@ -55,10 +55,8 @@ plan_or_refusal make(
                 "columns and more) or 7x7 (planes of at least 12x12)",
                 problem);
     const int64_t parts = work->of_weights ? work->cut.parts() : 0;
-    launcher add;
-    if (work->of_weights)
-        add = weights_sum_launcher("convolution.gpu_depthwise_matrices (parts)",
-                problem, parts, true);
+    const launcher add = weights_sum_launcher(
+            "convolution.gpu_depthwise_matrices (parts)", problem, parts, true);
     const auto launch = [add, of = *work, type = problem.src.type](
                                 const tensor_pointers &at,
                                 const launch_stream &stream) {
@@ -76,11 +74,10 @@ plan_or_refusal make(
                     of.of_weights ? at.workspace : at.written(to_src), of.shape,
                     cut);
         });
-        if (of.of_weights) add(at, stream);
+        if (add) add(at, stream);
     };
     return within_workspace_limit(
-            plan_of(launch, partial_weights_bytes(problem, parts)), options,
-            "its sums");
+            plan_of(launch, partial_weights_bytes(problem, parts)), options);
 }
 
 } // namespace gradnn::gpu::depthwise

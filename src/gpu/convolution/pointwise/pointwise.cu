@@ -68,10 +68,9 @@ plan_or_refusal make(
     const int64_t blocks = of_weights
             ? parts_of(*shape, held)
             : std::min(held, ceil_div(shape->tiles, int64_t {warps}));
-    launcher add_parts;
-    if (of_weights)
-        add_parts = weights_sum_launcher(
-                "convolution.gpu_pointwise (parts)", problem, blocks, false);
+    const int64_t parts = of_weights ? blocks : 0;
+    const launcher add_parts = weights_sum_launcher(
+            "convolution.gpu_pointwise (parts)", problem, parts, false);
     const auto launches = [=, of = *shape](const tensor_pointers &at,
                                   const launch_stream &stream) {
         void *const first = at.read(of.first_is_dst).data;
@@ -87,12 +86,10 @@ plan_or_refusal make(
                 static_cast<size_t>(bytes), stream, first,
                 of_weights ? second : at.weights.data,
                 of_weights ? at.workspace.data : second, given);
-        if (of_weights) add_parts(at, stream);
+        if (add_parts) add_parts(at, stream);
     };
     return within_workspace_limit(
-            plan_of(launches,
-                    of_weights ? partial_weights_bytes(problem, blocks) : 0),
-            options, "its sums");
+            plan_of(launches, partial_weights_bytes(problem, parts)), options);
 }
 
 } // namespace gradnn::gpu::pointwise

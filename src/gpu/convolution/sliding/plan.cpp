@@ -66,9 +66,8 @@ struct variant {
         const auto found = jit::load_without_spills(kernels, options, refusal);
         if (!found) return refusal;
         taken = *found;
-        if (parts[taken] > 0)
-            add_parts = weights_sum_launcher("convolution.gpu_sliding (parts)",
-                    problem, parts[taken], true);
+        add_parts = weights_sum_launcher(
+                "convolution.gpu_sliding (parts)", problem, parts[taken], true);
         return {};
     }
     /// By the first who needs it.
@@ -181,7 +180,7 @@ plan_or_refusal make_fused(const detail::fused_convolution &whole,
             },
             detail::argument_bytes(whole), options);
     if (!fastest.plan) return fastest;
-    return within_workspace_limit(std::move(fastest.plan), options, "its sums");
+    return within_workspace_limit(std::move(fastest.plan), options);
 }
 
 } // namespace gradnn::gpu::sliding
