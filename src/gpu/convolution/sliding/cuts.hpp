@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -89,6 +90,12 @@ struct tile_estimator {
     /// Blocks of so many threads and registers of each that a multiprocessor has registers for.
     int blocks_of(int threads, int registers) const {
         return gpu.registers / (threads * ceil_div(registers, 8) * 8);
+    }
+    /// The same where each also has so much shared memory; at least one.
+    int blocks_held(int threads, int registers, int shared_bytes) const {
+        return std::clamp(std::min(blocks_of(threads, registers),
+                                  gpu.shared_bytes / shared_bytes),
+                1, gpu.threads / threads);
     }
     /// Columns that so many meet.
     int met_by(int columns) const {
@@ -250,5 +257,21 @@ int strip_of(int rows, double blocks, double held, double beside);
 
 /// What so many blocks take, of what they would if they filled the multiprocessors.
 double filling(const gpu_facts &, const work_cut &, int grid);
+
+/// An estimator's best tiles with the rest of their cuts, at most so many, by their cost with
+/// that. `finished` has nothing where a tile cannot be cut.
+template <typename Estimator>
+std::vector<choice> best_finished(const Estimator &e, size_t most,
+        std::optional<choice> (*finished)(const Estimator &, choice)) {
+    std::vector<choice> done;
+    for (const choice &each : e.tiles) {
+        if (done.size() >= most
+                || (!done.empty() && each.cost > 1.9 * done[0].cost))
+            break;
+        if (const auto tile = finished(e, each)) done.push_back(*tile);
+    }
+    std::ranges::stable_sort(done, {}, &choice::cost);
+    return done;
+}
 
 } // namespace gradnn::gpu::sliding

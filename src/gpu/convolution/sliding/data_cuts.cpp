@@ -1,6 +1,5 @@
 #include <cstdint>
 #include <numeric>
-#include <optional>
 #include <set>
 
 #include "gpu/convolution/sliding/cuts.hpp"
@@ -298,17 +297,12 @@ void data_estimator::add_tiles() {
     const bool all_may_be_staged = p.group == 1 && read_is_dense()
             && p.bulk_copies && p.alignment == 16;
     const int most = staging_pays ? 28 : 16;
-    const auto add = [&](int vector, const block_shape &block, int columns,
-                             int depths, bool shared_weights) {
-        if (staging_pays && walk.phases == 1) {
-            if (all_may_be_staged)
-                add_tile(vector, block, columns, depths, staging::all,
-                        shared_weights);
-            add_tile(vector, block, columns, depths, staging::results,
-                    shared_weights);
-        }
-        add_tile(vector, block, columns, depths, staging::none, shared_weights);
-    };
+    std::vector<staging> stagings;
+    if (staging_pays && walk.phases == 1) {
+        if (all_may_be_staged) stagings.push_back(staging::all);
+        stagings.push_back(staging::results);
+    }
+    stagings.push_back(staging::none);
     for (const int vector : channel_vectors(p.written)) {
         const block_shape block = block_of(vector, is_long() ? 160 : 288),
                           narrow
@@ -323,12 +317,14 @@ void data_estimator::add_tiles() {
                     break;
                 if (depths < p.depth.written && depths % p.depth.up) continue;
                 if (depths == 3 && p.depth.up != 3) continue;
-                add(vector, block, columns, depths, false);
-                if (is_grouped(p)) add(vector, narrow, columns, depths, true);
+                for (const staging each : stagings)
+                    add_tile(vector, block, columns, depths, each, false);
+                if (!is_grouped(p)) continue;
+                for (const staging each : stagings)
+                    add_tile(vector, narrow, columns, depths, each, true);
             }
         }
     }
-    std::ranges::stable_sort(tiles, {}, &choice::cost);
 }
 
 std::vector<choice> data_choices(
@@ -337,17 +333,10 @@ std::vector<choice> data_choices(
     e.add_tiles();
     add_long_rows(e);
     if (is_grouped(p)) add_passing_rows(e);
-    const size_t most_tried = is_grouped(p) ? 300 : 40;
-    std::vector<choice> done;
-    for (const choice &each : e.tiles) {
-        if (done.size() >= most_tried
-                || (!done.empty() && each.cost > 1.9 * done[0].cost))
-            break;
-        if (const auto finished_tile = finished(e, each))
-            done.push_back(*finished_tile);
-    }
+    std::ranges::stable_sort(e.tiles, {}, &choice::cost);
+    const std::vector<choice> done
+            = best_finished(e, is_grouped(p) ? 300 : 40, finished);
     if (done.empty() && !is_grouped(p)) return row_by_row_choices(e);
-    std::ranges::stable_sort(done, {}, &choice::cost);
     std::vector<choice> chosen;
     for (const choice &each : done)
         if (chosen.size() < 5 && is_unlike(chosen, each.specification.cut))

@@ -73,7 +73,6 @@ void add_long_rows(data_estimator &e) {
         cut.chunk = chunk;
         e.tiles.push_back({beside_memory(cost, floor, true), {p, cut}});
     }
-    std::ranges::stable_sort(e.tiles, {}, &choice::cost);
 }
 
 void add_passing_rows(data_estimator &e) {
@@ -131,11 +130,8 @@ void add_passing_rows(data_estimator &e) {
                     + (p.channels_last ? 0 : results / stored * 24);
             const int shared = e.weights_bytes(vector, cut.lanes);
             if (shared > e.gpu.block_shared_bytes) continue;
-            cut.blocks
-                    = std::clamp(std::min(e.blocks_of(cut.threads,
-                                                  static_cast<int>(registers)),
-                                         e.gpu.shared_bytes / (shared + 1024)),
-                            1, e.gpu.threads / cut.threads);
+            cut.blocks = e.blocks_held(
+                    cut.threads, static_cast<int>(registers), shared + 1024);
             const double warps = cut.blocks * cut.threads / 32.0;
             // Loads are waited for at once.
             const double waiting = 1.15 + std::max(0.0, 16 - warps) * 0.05;
@@ -149,7 +145,6 @@ void add_passing_rows(data_estimator &e) {
                              floor),
                             {p, cut}});
         }
-    std::ranges::stable_sort(e.tiles, {}, &choice::cost);
 }
 
 std::vector<choice> row_by_row_choices(const data_estimator &e) {
@@ -189,10 +184,8 @@ std::vector<choice> row_by_row_choices(const data_estimator &e) {
         cut.threads = static_cast<int>(
                 std::clamp(std::ceil(of_channel * cut.lanes / 32) * 32, 64.0,
                         p.channels_last ? 256.0 : 128.0));
-        cut.blocks = static_cast<int>(std::clamp<int64_t>(
-                std::min<int64_t>(e.blocks_of(cut.threads, registers),
-                        e.gpu.shared_bytes / (cut.lanes * of_lane + 1024)),
-                1, e.gpu.threads / cut.threads));
+        cut.blocks = e.blocks_held(cut.threads, registers,
+                static_cast<int>(cut.lanes * of_lane) + 1024);
         if (data_geometry::of({p, cut}).fits)
             made.push_back({1.0 * (met + columns) / columns, {p, cut}});
     }

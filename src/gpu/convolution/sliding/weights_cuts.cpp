@@ -1,4 +1,3 @@
-#include <optional>
 #include <set>
 
 #include "gpu/convolution/sliding/cuts.hpp"
@@ -278,10 +277,8 @@ std::optional<choice> staged_rows_choice(const tile_estimator &e) {
     const weights_geometry g = weights_geometry::of({p, cut});
     if (!g.fits || g.shared_bytes > e.gpu.block_shared_bytes - sums_bytes)
         return {};
-    cut.blocks = std::clamp(
-            std::min(e.blocks_of(cut.threads, registers),
-                    e.gpu.shared_bytes / (g.shared_bytes + sums_bytes)),
-            1, e.gpu.threads / cut.threads);
+    cut.blocks = e.blocks_held(
+            cut.threads, registers, g.shared_bytes + sums_bytes);
     const double held = 1.0 * e.gpu.multiprocessors * cut.blocks;
     const int most_rounds = std::max(1, longest_chain / cut.columns);
     double least_cost = HUGE_VAL;
@@ -321,15 +318,7 @@ std::vector<choice> weights_choices(
     if (is_grouped(p)) {
         // What a tile costs follows from how tiles fill the device, too.
         constexpr size_t most_tried = 60;
-        std::vector<choice> done;
-        for (const choice &each : e.tiles) {
-            if (done.size() >= most_tried
-                    || (!done.empty() && each.cost > 1.9 * done[0].cost))
-                break;
-            if (const auto tile = finished(e, each)) done.push_back(*tile);
-        }
-        std::ranges::stable_sort(done, {}, &choice::cost);
-        e.tiles = done;
+        e.tiles = best_finished(e, most_tried, finished);
     }
     for (const choice &each : e.tiles) {
         if (chosen.size() >= 4 || each.cost > 1.9 * e.tiles[0].cost) break;
