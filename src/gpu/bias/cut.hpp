@@ -25,8 +25,7 @@ inline int64_t parts_of(int64_t each, int64_t wave, int64_t most) {
     for (int64_t waves = 1; waves <= 8; ++waves) {
         const int64_t parts = std::min(waves * wave / each, most);
         if (parts == 0) continue;
-        const double share = static_cast<double>(parts * each)
-                / static_cast<double>(waves * wave);
+        const double share = 1.0 * parts * each / (waves * wave);
         if (share > best_share) {
             best = parts;
             best_share = share;

@@ -19,10 +19,8 @@ using implicit_gemm::dense_problem;
 /// Terms of a sum over the window, at most.
 int64_t most_taps(const convolution_problem &problem) {
     int64_t taps = 1;
-    for (size_t i = 0; i < 3; ++i) {
-        const window_axis axis(problem, i);
-        taps *= std::min(axis.dst, ceil_div(axis.window, axis.step));
-    }
+    for (size_t i = 0; i < 3; ++i)
+        taps *= std::min(problem.dst.dims[i + 2], taps_of_a_point(problem, i));
     return taps;
 }
 
@@ -74,8 +72,7 @@ double cycles_of(const convolution_problem &problem, const work_cut &cut,
     double bytes = products_passes * cut.mapping.problem.sums_bytes();
     if (operands[0].staged) bytes += copies_of_src * element * src;
     if (operands[2].staged) bytes += copies_of_dst * operands[2].bytes;
-    const auto portions
-            = static_cast<double>(cut.mapping.problem.n / cut.images);
+    const double portions = 1.0 * (cut.mapping.problem.n / cut.images);
     const double launches = first_launches + further_launches * (portions - 1);
     const double threads = src
             / held_channels(problem.src.dims[1],

@@ -55,16 +55,12 @@ matrices matrices_of(const dense_problem &p) {
     return {points, p.k, p.c, windows, products};
 }
 
-struct estimate : tile_choice {
-    int64_t chain = 0; ///< k tiles of the longest block
-};
-
-estimate estimate_of(const tile_set &set, const dense_problem &p,
+tile_choice estimate_of(const tile_set &set, const dense_problem &p,
         const matrices &g, const tile &t, int slices, int multiprocessors) {
     int64_t row_tiles = ceil_div(g.rows, t.m);
     const int64_t channel_tiles
             = ceil_div(ceil_div(g.channels, slices), set.terms);
-    estimate made {{&t, slices}, g.windows * channel_tiles};
+    tile_choice made {&t, slices, g.windows * channel_tiles};
     double chain = 1.0 * made.chain;
     if (p.operation == operation::strided_data) {
         // Each phase of the strides has tiles and a part of the window of its
@@ -138,7 +134,7 @@ tile_choice choose_tile(const tile_set &set, const dense_problem &problem,
                 continue;
             for (int slices = 1; slices <= can; ++slices) {
                 if (partial_bytes(problem, slices) > partial_bytes_limit) break;
-                const estimate found = estimate_of(
+                const tile_choice found = estimate_of(
                         set, problem, g, each, slices, multiprocessors);
                 if (found.chain <= chain
                         && (best.tile == nullptr || found.cycles < best.cycles))

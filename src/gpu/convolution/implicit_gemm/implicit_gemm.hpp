@@ -163,6 +163,7 @@ struct tile_set {
 struct tile_choice {
     const implicit_gemm::tile *tile = nullptr;
     int slices = 1;
+    int64_t chain = 0; ///< k tiles of the longest block
     double cycles = 0.0; ///< as estimated
     /// The share of the tile's products that the result needs.
     double useful = 0.0;
