@@ -49,9 +49,7 @@ void check_device_of(
             || native == cudaStreamPerThread)
         return;
     // While a stream is captured it may not be asked: that would end the capture.
-    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-    check(cudaStreamIsCapturing(native, &capture), "cudaStreamIsCapturing");
-    if (capture != cudaStreamCaptureStatusNone) return;
+    if (is_capturing(native)) return;
     int found = device;
     check(cudaStreamGetDevice(native, &found), "cudaStreamGetDevice");
     if (found != device)

@@ -53,7 +53,7 @@ void gpu_engine::deallocate(void *pointer, detail::stream_impl &stream) const {
         if (device_memory.deallocate != nullptr)
             device_memory.deallocate(
                     pointer, device, queue.native, device_memory.context);
-        else if (properties_of(device).memory_pools && !queue.is_capturing())
+        else if (properties_of(device).memory_pools && !is_capturing(queue))
             ignore(cudaFreeAsync(pointer, queue.native));
         else
             ignore(cudaFree(pointer));
@@ -155,14 +155,14 @@ void gpu_stream::wait() {
     check(cudaStreamSynchronize(native), "cudaStreamSynchronize");
 }
 
-bool gpu_stream::is_capturing() const {
+bool is_capturing(cudaStream_t stream) {
     cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
-    check(cudaStreamIsCapturing(native, &state), "cudaStreamIsCapturing");
+    check(cudaStreamIsCapturing(stream, &state), "cudaStreamIsCapturing");
     return state != cudaStreamCaptureStatusNone;
 }
 
 std::unique_ptr<detail::step_clock> gpu_stream::make_step_clock(size_t steps) {
-    if (is_capturing()) return nullptr;
+    if (is_capturing(native)) return nullptr;
     const device_guard current(device);
     return std::make_unique<event_clock>(*this, steps + 1);
 }
@@ -180,7 +180,7 @@ std::byte *gpu_stream::spare(size_t bytes) {
 }
 
 void gpu_stream::refuse_in_capture(const char *what) const {
-    if (is_capturing())
+    if (is_capturing(native))
         throw error(status::invalid_arguments,
                 text("the stream is being captured and cannot ", what,
                         " now; execute once on it before the capture"));

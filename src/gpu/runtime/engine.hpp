@@ -44,6 +44,8 @@ struct launch_stream {
     operator cudaStream_t() const { return native; }
 };
 
+bool is_capturing(cudaStream_t);
+
 /// A CUDA stream of the caller's, or one of its own.
 struct gpu_stream final : detail::stream_impl, launch_stream {
     /// The caller's, which must outlive this object, or a new non-blocking one.
@@ -53,7 +55,6 @@ struct gpu_stream final : detail::stream_impl, launch_stream {
 
     /// Refuses while the stream is captured, which waiting would break.
     void wait() override;
-    bool is_capturing() const;
     /// Of CUDA events; null while the stream is captured.
     std::unique_ptr<detail::step_clock> make_step_clock(size_t steps) override;
 

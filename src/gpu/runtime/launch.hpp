@@ -27,7 +27,7 @@ class launch_scope {
 public:
     explicit launch_scope(detail::stream_impl &stream)
         : stream_(as_gpu(stream)), current_(stream_.device) {
-        if (!stream_.captured) stream_.captured = stream_.is_capturing();
+        if (!stream_.captured) stream_.captured = is_capturing(stream_);
     }
 
     const launch_stream &stream() const { return stream_; }
