@@ -189,16 +189,15 @@ std::optional<problem_arrangement> arrange_as_given(
             grouped(p.src), p.weights, grouped(p.dst)};
     made.f32_output = callers[made.output()].type == data_type::f32;
     std::array<array5, 3> all_dims;
-    bool moved = false; // src in its window
     for (size_t index = 0; index < 3; ++index) {
         all_dims[index] = folded_dims(callers[index]);
         made.operands[index].seen.type
                 = widened ? data_type::f32 : callers[index].type;
     }
-    for (size_t axis = 0; axis < 3; ++axis) {
+    for (size_t axis = 0; axis < 3; ++axis)
         all_dims[0][2 + axis] = src_windows[axis].size;
-        moved = moved || src_windows[axis].shift != 0;
-    }
+    const bool moved = std::ranges::any_of(src_windows,
+            [](const axis_window &window) { return window.shift != 0; });
     // Of what need not be staged.
     const auto own_strides = [&](size_t index) -> std::optional<array5> {
         const six_axes &tensor = callers[index];

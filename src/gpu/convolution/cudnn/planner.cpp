@@ -95,17 +95,11 @@ fe::Operation_v8 convolution_of(const problem_arrangement &a) {
             type::OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
             type::OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR};
     fe::OperationBuilder_v8 made(types[a.output()]);
-    switch (a.direction) {
-        case convolution_direction::backward_data:
-            made.setdxDesc(src).setwDesc(weights).setdyDesc(dst);
-            break;
-        case convolution_direction::backward_weights:
-            made.setxDesc(src).setdwDesc(weights).setdyDesc(dst);
-            break;
-        case convolution_direction::forward:
-            made.setxDesc(src).setwDesc(weights).setyDesc(dst);
-            break;
-    }
+    using enum convolution_direction;
+    a.direction == backward_data ? made.setdxDesc(src) : made.setxDesc(src);
+    a.direction == backward_weights ? made.setdwDesc(weights)
+                                    : made.setwDesc(weights);
+    a.direction == forward ? made.setyDesc(dst) : made.setdyDesc(dst);
     return made.setcDesc(convolution).setAlpha(1.0).setBeta(0.0).build();
 }
 
