@@ -101,18 +101,6 @@ struct variant {
     }
 };
 
-/// Of all forms of a problem, best first.
-std::vector<choice> ranked(const std::vector<problem_specification> &forms,
-        const gpu_facts &gpu, bool of_weights) {
-    std::vector<choice> choices;
-    for (const problem_specification &form : forms)
-        std::ranges::copy(of_weights ? weights_choices(form, gpu)
-                                     : data_choices(form, gpu),
-                std::back_inserter(choices));
-    std::ranges::stable_sort(choices, {}, &choice::cost);
-    return choices;
-}
-
 } // namespace
 
 plan_or_refusal make_fused(const detail::fused_convolution &whole,
@@ -124,17 +112,23 @@ plan_or_refusal make_fused(const detail::fused_convolution &whole,
                 "setting `specialise` is off");
     std::string refusal;
     const gpu_facts &gpu = properties_of(options.device);
-    const bool bulk_copies = can_start_early(options.device);
     const bool of_weights = is_of_weights(problem);
-    const auto bytes = static_cast<int>(detail::size_of(problem.src.type));
-    const auto ways
-            = ranked(specifications_of(whole, vectors, bulk_copies, refusal),
-                    gpu, of_weights);
+    // Of all forms of the problem, best first.
+    const auto choices_for = [&](int alignment) {
+        std::vector<choice> choices;
+        for (const auto &form : specifications_of(whole, alignment,
+                     can_start_early(options.device), refusal))
+            std::ranges::copy(of_weights ? weights_choices(form, gpu)
+                                         : data_choices(form, gpu),
+                    std::back_inserter(choices));
+        std::ranges::stable_sort(choices, {}, &choice::cost);
+        return choices;
+    };
+    const std::vector<choice> ways = choices_for(vectors);
     if (!refusal.empty()) return plan_or_refusal::refuse(refusal);
+    const auto bytes = static_cast<int>(detail::size_of(problem.src.type));
     std::vector<choice> others;
-    if (!of_weights)
-        others = ranked(specifications_of(whole, bytes, bulk_copies, refusal),
-                gpu, false);
+    if (!of_weights) others = choices_for(bytes);
     const auto best_of = [](std::span<const choice> all, size_t most) {
         return all.first(std::min(all.size(), most));
     };
