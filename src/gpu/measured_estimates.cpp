@@ -66,14 +66,12 @@ double cycles_of_tiles(
             : bytes == 4           ? 95 * gathers
             : of_weights           ? 390
                                    : 700;
-    return (of_weights ? rounded_up(weights[1], bytes == 4 ? 32 : 64)
-                                   * rounded_up(round_up(weights[2], 16 / bytes)
-                                                   * window,
-                                           64)
-                       : 1.0 * window * rounded_up(weights[to_src ? 2 : 1], 32)
-                                   * rounded_up(weights[to_src ? 1 : 2],
-                                           bytes == 2 ? 64 : 16))
-            / tile;
+    const double products = of_weights
+            ? 1.0 * round_up(weights[1], bytes == 4 ? 32 : 64)
+                    * round_up(round_up(weights[2], 16 / bytes) * window, 64)
+            : 1.0 * window * round_up(weights[to_src ? 2 : 1], 32)
+                    * round_up(weights[to_src ? 1 : 2], bytes == 2 ? 64 : 16);
+    return products / tile;
 }
 
 /// Cycles of 1.7 GHz that a multiprocessor has for a point of dst, of a group.
@@ -170,8 +168,8 @@ double cycles_without_col2im(const convolution_problem &problem,
     } else {
         const double rate = bytes == 8 ? 81 : bytes == 4 ? 134 : 800;
         tiles = points * each.products / (inputs * outputs)
-                * rounded_up(inputs, bytes == 2 ? 64 : 32)
-                * rounded_up(outputs, bytes == 2 ? 32 : 16) / rate;
+                * round_up(inputs, bytes == 2 ? 64 : 32)
+                * round_up(outputs, bytes == 2 ? 32 : 16) / rate;
     }
     const double written = cut.mapping.operands[0].staged ? 3.5 : 1.0;
     const double read = cut.mapping.operands[2].staged ? 3.5 : 1.0;

@@ -9,10 +9,6 @@
 
 namespace gradnn::gpu {
 
-inline double rounded_up(int64_t count, int64_t multiple) {
-    return static_cast<double>(round_up(count, multiple));
-}
-
 template <typename View>
 double elements_of(const View &tensor) {
     double elements = 1;
