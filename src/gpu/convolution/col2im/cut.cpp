@@ -16,14 +16,6 @@ using detail::data_type;
 using detail::text;
 using implicit_gemm::dense_problem;
 
-/// Terms of a sum over the window, at most.
-int64_t most_taps(const convolution_problem &problem) {
-    int64_t taps = 1;
-    for (size_t i = 0; i < 3; ++i)
-        taps *= std::min(problem.dst.dims[i + 2], taps_of_a_point(problem, i));
-    return taps;
-}
-
 std::string reason_against(const convolution_problem &problem) {
     constexpr int64_t longest_axis = 1 << 20; // a table has 8 bytes a point
     constexpr int64_t longest_stride = 1 << 15;
@@ -32,18 +24,20 @@ std::string reason_against(const convolution_problem &problem) {
         return text("takes axes, windows, strides and pads of at most 2^20; ",
                 detail::given(problem));
     int64_t elements = problem.src.dims[0] * problem.src.dims[1];
+    int64_t taps = 1; // of a sum, at most
     for (size_t axis = 0; axis < 3; ++axis) {
         if (problem.strides[axis] > longest_stride)
             return text("takes strides of at most 2^15, given ",
                     problem.strides[axis]);
         if (elements < most_elements) elements *= problem.src.dims[axis + 2];
+        taps *= std::min(
+                problem.dst.dims[axis + 2], taps_of_a_point(problem, axis));
     }
     if (elements >= most_elements)
         return text("takes fewer than 2^31 elements of src; ",
                 detail::given(problem));
     // After 12,288 terms of a product, so that a sum has 13,107 additions at most.
     constexpr int64_t most_f64_taps = 800;
-    const int64_t taps = most_taps(problem);
     if (problem.src.type == data_type::f64 && taps > most_f64_taps)
         return text("takes f64 sums over at most ", most_f64_taps,
                 " positions of the window, given ", taps);
