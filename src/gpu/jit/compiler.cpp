@@ -36,9 +36,9 @@ struct nvrtc_library : kernel_compiler {
 /// Why the library is not taken; empty where it is. All that is called here and below is
 /// in NVRTC 11.2 and later.
 std::string try_library(const std::string &path, nvrtc_library &found) {
+    void *const library = open_library(path);
+    if (library == nullptr) return dlerror();
     std::string reason;
-    void *const library = open_library(path, reason);
-    if (library == nullptr) return reason;
     const auto version = NVRTC(library, nvrtcVersion);
     int major = 0, minor = 0, driver = 0;
     static_cast<void>(cudaDriverGetVersion(&driver));

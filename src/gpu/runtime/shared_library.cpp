@@ -9,10 +9,8 @@ namespace gradnn::gpu {
 
 namespace fs = std::filesystem;
 
-void *open_library(const std::string &path, std::string &reason) {
-    void *const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) reason = dlerror();
-    return library;
+void *open_library(const std::string &path) {
+    return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
 std::string library_of_environment(

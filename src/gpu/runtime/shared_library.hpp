@@ -8,10 +8,10 @@
 
 namespace gradnn::gpu {
 
-/// Null where it cannot be loaded; `reason` is then the loader's. Its symbols are
-/// its own: another version may serve other parts of the process. A name without
-/// a folder is that of a library that the process has, or that the loader finds.
-void *open_library(const std::string &path, std::string &reason);
+/// Null where it cannot be loaded; dlerror then says why. Its symbols are its own:
+/// another version may serve other parts of the process. A name without a folder is
+/// that of a library that the process has, or that the loader finds.
+void *open_library(const std::string &path);
 
 /// The file that an environment variable names, or the file of that name in the folder
 /// that it names; empty where it is not set.

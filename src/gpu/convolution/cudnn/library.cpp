@@ -25,10 +25,9 @@ constexpr const char *soname = "libcudnn.so.9";
 loaded_library load() {
     std::string path = library_of_environment("GRADNN_CUDNN", soname);
     if (path.empty()) path = soname;
-    std::string reason;
-    void *library = open_library(path, reason);
+    void *library = open_library(path);
     if (library == nullptr)
-        return {.missing = text("cuDNN 9 cannot be loaded (", reason,
+        return {.missing = text("cuDNN 9 cannot be loaded (", dlerror(),
                         "); install it (Debian package libcudnn9-cuda-",
                         CUDART_VERSION / 1000,
                         " or pip package nvidia-cudnn-cu",
