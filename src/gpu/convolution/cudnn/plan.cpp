@@ -111,10 +111,9 @@ bool runs(const built_plan &plan, int device,
     } catch (const error &failure) {
         // No error of CUDA's may meet the caller's next call.
         static_cast<void>(cudaGetLastError());
-        // No memory for a trial says nothing of the plan.
-        if (failure.status == status::out_of_memory) return true;
         reason = text(plan.tag, " does not run: ", failure.what());
-        return false;
+        // No memory for a trial says nothing of the plan.
+        return failure.status == status::out_of_memory;
     }
     return true;
 }
@@ -190,12 +189,9 @@ built_plan find_plan(const problem_arrangement &arrangement,
         const std::string &file = options.plan_cache;
         if (const auto known = detail::find_in_plan_cache(key, file))
             for (size_t index = 0; index < planner.count(); ++index)
-                if (planner.name(index) == *known) {
-                    std::string ignored;
-                    if (built_plan plan = planner.build(index, ignored))
+                if (planner.name(index) == *known)
+                    if (built_plan plan = planner.build(index, reason))
                         return plan;
-                    break;
-                }
         if (options.autotune) {
             std::string found;
             if (built_plan plan = fastest(planner, options.device, arrangement,
