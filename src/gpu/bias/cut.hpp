@@ -65,20 +65,17 @@ inline int final_lanes(const partial_shape &shape) {
 inline std::optional<columns_cut> cut_columns(
         const detail::bias_problem &problem, int64_t wave) {
     columns_cut cut;
-    int64_t period = 0; // of the channels,
-    int64_t run = 1; // of so many elements each
     const detail::tensor_view &diff_dst = problem.diff_dst;
     const int64_t channels = diff_dst.dims[1];
     const int64_t space = positions_of(diff_dst);
-    if (channels > 1 && are_dense(diff_dst, {1, 4, 3, 2, 0})) {
-        period = channels;
-    } else if (space < 512 && diff_dst.dims[0] >= 4
-            && are_dense(diff_dst, {4, 3, 2, 1, 0})) {
-        period = channels * space;
-        run = space;
-    } else {
+    const bool channels_last
+            = channels > 1 && are_dense(diff_dst, {1, 4, 3, 2, 0});
+    if (!channels_last
+            && (space >= 512 || diff_dst.dims[0] < 4
+                    || !are_dense(diff_dst, {4, 3, 2, 1, 0})))
         return {};
-    }
+    const int64_t run = channels_last ? 1 : space; // of a channel
+    const int64_t period = channels * run;
     cut.elements = diff_dst.dims[0] * channels * space;
     const int64_t bytes = detail::size_of(diff_dst.type);
     const int64_t vector = 16 / bytes;
