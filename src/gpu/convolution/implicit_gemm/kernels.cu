@@ -10,9 +10,7 @@ namespace {
 
 using detail::data_type;
 
-constexpr auto forward = operation::forward;
-constexpr auto strided_data = operation::strided_data;
-constexpr auto weights = operation::weights;
+using enum operation;
 
 /// The blocks that a multiprocessor holds follow from registers and shared memory.
 template <typename Arithmetic, operation Operation, int Space, int Rows,
