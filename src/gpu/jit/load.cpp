@@ -129,9 +129,8 @@ compiled_kernel make(const compilation &what, const std::string &key,
 } // namespace
 
 void forget_kernels() {
-    known_kernels &all = known();
-    const std::lock_guard lock(all.mutex);
-    all.by_key.clear();
+    const std::lock_guard lock(known().mutex);
+    known().by_key.clear();
 }
 
 std::string load(
