@@ -53,8 +53,7 @@ plan_or_refusal make(
     if (bytes > most)
         return detail::refuse(
                 detail::text("tiles that fit in ", most,
-                        " bytes of shared memory, these would take ", bytes)
-                        .c_str(),
+                        " bytes of shared memory, these would take ", bytes),
                 problem);
     const allocation_guard current(options.device);
     any_kernel *const kernel = kernel_of(problem.src.type, *shape, of_weights);
