@@ -67,7 +67,7 @@ struct variant {
 struct variants {
     compile_options options;
     std::vector<mapped_problem> forms;
-    gpu_facts gpu = properties_of(static_cast<int>(options.device));
+    gpu_facts gpu = properties_of(options.device);
     std::vector<std::shared_ptr<const device_tables>> maps = {};
     std::vector<choice> choices = {};
     /// Of tensors at other multiples than those of 16 bytes, made when they are first met.
@@ -109,13 +109,12 @@ plan_or_refusal make_fused(const detail::fused_interpolation &problem,
         const compile_options &options) {
     constexpr size_t most_measured = 6;
     std::string refusal;
-    const auto device = static_cast<int>(options.device);
     const std::shared_ptr<variants> all(new variants {
             options, specifications_of(problem, vectors, refusal)});
     if (all->forms.empty()) return plan_or_refusal::refuse(refusal);
     for (const mapped_problem &each : all->forms)
         all->maps.push_back(std::make_shared<const device_tables>(
-                upload_tables(device, each)));
+                upload_tables(options.device, each)));
     all->choose(vectors);
     // By measuring one plan for each way to cut the work; else the best by estimate.
     const size_t tried = options.autotune ? 1 : most_tried;
@@ -153,7 +152,7 @@ plan_or_refusal make_strided(
     const problem_specification &p = all[0].specification;
     const sharing h = sharing_of(p, true, is_of_ones(all[0].maps[2]), 1);
     const auto map = std::make_shared<const device_tables>(
-            upload_tables(static_cast<int>(options.device), all[0]));
+            upload_tables(options.device, all[0]));
     return std::make_unique<launched_plan>(
             [=, of = p](std::span<void *const> args, std::byte *sums,
                     const launch_stream &stream) {

@@ -237,8 +237,7 @@ std::unique_ptr<detail::plan> plan_by(
 
 plan_or_refusal make(
         const convolution_problem &problem, const compile_options &options) {
-    const int multiprocessors
-            = properties_of(static_cast<int>(options.device)).multiprocessors;
+    const int multiprocessors = properties_of(options.device).multiprocessors;
     return with_float_type(problem.src.type, [&]<typename Type>() {
         return is_small(problem)
                 ? plan_by<Type, int32_t>(problem, multiprocessors)
