@@ -49,6 +49,8 @@ void run_kernels(const convolution_problem &p, bool long_sums, int together,
             run_by.template operator()<gpu::long_sum, 1>();
         else if (together == 1)
             run_by.template operator()<gpu::plain_sum, 1>();
+        else if (together == 2)
+            run_by.template operator()<gpu::plain_sum, 2>();
         else
             run_by.template operator()<gpu::plain_sum, 4>();
     };
@@ -123,8 +125,10 @@ TEST(direct, computes_the_problem) {
         direct::weights_cut cut = direct::cut_weights(p, 132);
         ASSERT_GE(cut.parts, 1);
         cut.parts = random.integer(1, 4);
-        cut.along = static_cast<int>(random.integer(1, 3));
-        cut.run = static_cast<int>(random.integer(1, 5));
+        if (random.integer(0, 1) == 0) {
+            cut.along = static_cast<int>(random.integer(1, 3));
+            cut.run = static_cast<int>(random.integer(1, 5));
+        }
         lanes += cut.lanes > 1 ? 1 : 0;
         ASSERT_TRUE(direct::is_small(p));
         std::array<memory, 3> found = whole_numbers(p, output, random);
@@ -139,6 +143,28 @@ TEST(direct, computes_the_problem) {
         ASSERT_TRUE(same(found[output], expected[output])) << "round " << round;
     }
     EXPECT_GT(lanes, 6U);
+}
+
+// Eight taps whose distances are beyond 32 bits where taps are, but not from one to the next.
+TEST(direct, takes_taps_far_apart) {
+    convolution_problem p = plain_problem(data_type::f32, order::nxc, 0);
+    constexpr int64_t channels = 512, step = 1 << 20;
+    p.direction = convolution_direction::backward_weights;
+    p.src.dims = {1, channels, 1, 1, 2};
+    p.dst.dims = {1, channels, 1, 1, 7};
+    p.weights.dims = {channels, 1, 1, 1, 1, 7};
+    p.strides[2] = p.dilations[2] = step;
+    p.pads_begin[2] = 6 * step;
+    p.src.strides = data_strides(p.src.dims, order::nxc);
+    p.dst.strides = data_strides(p.dst.dims, order::nxc);
+    p.weights.strides = weights_strides(p.weights.dims, 0);
+    ASSERT_TRUE(direct::is_small(p));
+    random_source random(test_seed(20261130));
+    std::array<memory, 3> found = whole_numbers(p, 1, random);
+    std::array<memory, 3> expected = found;
+    by_formula(p, 1, expected);
+    by_direct<float, int32_t>(p, false, 1, direct::cut_weights(p, 132), found);
+    EXPECT_TRUE(same(found[1], expected[1]));
 }
 
 /// Two images of f32, so far from each other that 32 bits do not hold the distance.

@@ -109,19 +109,21 @@ std::string wide_weights_yields(
     return reason_if(!is_slow, "the kernels that cuDNN names were faster");
 }
 
-// Depthwise, where nothing is compiled. For gradients of src in planes without strides and
-// dilations, in NXC and in 16 bits, cuDNN has kernels of its own: 0.46 of gpu_direct's time in
-// the mean of 18, but 2.7 times that of the other 68 of 86 random ones (H200, 5a9c773d), and 1.4
-// to 19 times as long for gradients of weights (39314eb).
+// Depthwise, where nothing is compiled. cuDNN takes 1.4 to 19 times as long as gpu_direct for
+// gradients of weights (39314eb). For gradients of src, in the mean of 86 random ones (H200,
+// 5a9c773d), it takes 0.46 of the time for planes without strides and dilations in 16 bits, and
+// in f32 in NXC, and 2.7 times as long for the others. Forwards were not timed.
 std::string cudnn_yields(
         const convolution_problem &problem, const compile_options &) {
-    const bool has_kernels = is_to_src(problem) && problem.weights.dims[3] == 1
+    const bool is_fast = is_to_src(problem) && !has_depth(problem)
             && problem.src.dims[3] > 1 && std::ranges::max(problem.strides) == 1
             && std::ranges::max(problem.dilations) == 1
             && (detail::size_of(problem.src.type) == 2
                     || (problem.src.type == detail::data_type::f32
                             && are_channels_last(problem)));
-    return reason_if(has_groups_of_one(problem) && !has_kernels,
+    return reason_if(has_groups_of_one(problem) && !is_fast
+                    && problem.direction
+                            != detail::convolution_direction::forward,
             "groups of one channel were slower");
 }
 

@@ -140,9 +140,9 @@ struct cut_list {
         const int of_strip = p.walk.is_there() ? 1 : c.columns;
         const int positions = ceil_div(first.written, of_strip);
         const int outers = outers_of(p);
-        const long long whole = rows_extent(p, first.read);
-        const bool one_outer
-                = outers == p.outer[0] && p.outer_read[0] <= whole + whole / 8;
+        const long long all_read = rows_extent(p, first.read);
+        const bool one_outer = outers == p.outer[0]
+                && p.outer_read[0] <= all_read + all_read / 8;
         for (const int tile : parts_of(positions, true)) {
             const bool all = tile == positions;
             // All of them are copied, also those that feed nothing.

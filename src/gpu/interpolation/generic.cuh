@@ -203,7 +203,7 @@ struct sums_of_thread {
                                 && 4 * at_once * chunk <= column.count)))
             at_once *= 2;
         const int mine = thread % at_once;
-        const int whole = column.count / chunk, left = column.count % chunk;
+        const int chunks = column.count / chunk, left = column.count % chunk;
         const int64_t pitch = chunk * p.column.read_pitch;
         int64_t i = thread / at_once;
         int64_t j = take(i, int64_t {middle.count});
@@ -215,7 +215,7 @@ struct sums_of_thread {
             find_rows(from, row + mine * pitch);
             const sum *weights
                     = map.column.weights + column.weights + mine * chunk;
-            int count = (whole - mine + at_once - 1) / at_once;
+            int count = (chunks - mine + at_once - 1) / at_once;
             while (count > 0) {
                 const int some_of = count < longest ? count : longest;
                 if (aligned)
@@ -225,9 +225,9 @@ struct sums_of_thread {
                     add_chunks<chunk, false, narrow>(from, weights, some_of,
                             at_once * pitch, at_once * chunk);
                 count -= some_of;
-                if (count > 0) end_row(i, j);
+                if (count > 0 || left > 0) end_row(i, j);
             }
-            if (left > 0 && whole % at_once == mine)
+            if (left > 0 && chunks % at_once == mine)
                 add_chunks<chunk, false, 1>(from, weights, 1, 0, 0, left);
             end_row(i, j);
             j += threads / at_once;

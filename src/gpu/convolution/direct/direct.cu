@@ -193,24 +193,27 @@ template <typename Type, typename Index>
 std::unique_ptr<detail::plan> plan_by(
         const convolution_problem &problem, int multiprocessors) {
     if (!is_of_weights(problem)) {
-        // Where few images are added up to four or two, and threads fill the device.
+        // At most a third more images than there are, by threads that fill the device.
         const auto are_together = [&](int some) {
             constexpr int resident = 2048;
             const auto &written
                     = is_to_src(problem) ? problem.src : problem.dst;
             const int64_t images = written.dims[0];
-            return sizeof(Index) == 4 && !sums_are_long(problem)
+            return !sums_are_long(problem)
                     && 4 * images >= 3 * round_up(images, some)
                     && elements_of(written)
                     >= 1.0 * some * resident * multiprocessors;
         };
-        return plan_of(are_together(4) ? data_launcher<Type, 4, Index>(
-                               problem, multiprocessors)
-                        : are_together(2) ? data_launcher<Type, 2, Index>(
-                                  problem, multiprocessors)
-                                          : data_launcher<Type, 1, Index>(
-                                                  problem, multiprocessors),
-                0);
+        const auto plan_for = [&]<int together>() {
+            return plan_of(data_launcher<Type, together, Index>(
+                                   problem, multiprocessors),
+                    0);
+        };
+        if constexpr (sizeof(Index) == 4) {
+            if (are_together(4)) return plan_for.template operator()<4>();
+            if (are_together(2)) return plan_for.template operator()<2>();
+        }
+        return plan_for.template operator()<1>();
     }
     const auto shape = shape_of<Index>(problem);
     const weights_cut cut = cut_weights(problem, multiprocessors);

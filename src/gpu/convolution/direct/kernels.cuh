@@ -214,8 +214,6 @@ __global__ void __launch_bounds__(threads)
                 of_axis = counts[n];
                 src_move = src_moves[n];
                 dst_move = dst_moves[n];
-                src_moves[n] *= run;
-                dst_moves[n] *= run;
                 counts[n] = ceil_div(of_axis, run);
             }
             runs *= counts[n];
@@ -235,23 +233,27 @@ __global__ void __launch_bounds__(threads)
                 const Type *from_dst = d;
 #pragma unroll
                 for (int n = 0; n < 4; ++n) {
-                    const Index at = counts[n] > 1 ? take(left, counts[n]) : 0;
-                    if (n == cut.along) length = min(run, of_axis - at * run);
+                    Index at = counts[n] > 1 ? take(left, counts[n]) : 0;
+                    if (n == cut.along) {
+                        at *= run;
+                        length = min(run, of_axis - at);
+                    }
                     from_src += int64_t {at} * src_moves[n];
                     from_dst += int64_t {at} * dst_moves[n];
-#pragma unroll
-                    for (int t = 0; t < at_once && n == 0; ++t) {
+                    const auto is_met = [&](int tap) {
                         const Index place = at * along_w.stride.by + start_w
-                                + t * along_w.dilation.by;
-                        inside[t]
-                                = t < taps && place >= 0 && place < along_w.src;
-                    }
+                                + tap * along_w.dilation.by;
+                        return place >= 0 && place < along_w.src;
+                    };
+#pragma unroll
+                    for (int t = 0; t < at_once && n == 0; ++t)
+                        inside[t] = t < taps && is_met(t);
                 }
                 // A place for each tap, which additions alone move.
                 const Type *of_tap[at_once];
 #pragma unroll
                 for (int t = 0; t < at_once; ++t)
-                    of_tap[t] = from_src + t * tap_move;
+                    of_tap[t] = from_src + int64_t {t} * tap_move;
 #pragma unroll(at_once == few_taps ? 4 : 2)
                 for (; length > 0; --length, from_dst += dst_move) {
                     const sum value = widen(*from_dst);

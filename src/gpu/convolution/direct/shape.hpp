@@ -59,7 +59,7 @@ struct weights_cut {
     int lanes = 1;
     int taps_w = 1,
         tap_groups
-            = 1; ///< neighbouring taps of a block along W, and parts of W
+            = 1; ///< neighbouring taps of a block along W, and such groups of the window
     int along = 0,
         run = 1; ///< axis of a run (W, H, D, images), and its positions
     int64_t channels = 1; ///< of dst
