@@ -19,6 +19,7 @@
 #include "gpu_choice/problems.hpp"
 #include "kernel/problem_text.hpp"
 #include "support/captured_log.hpp"
+#include "support/op_builders.hpp"
 #include "support/random.hpp"
 
 namespace gradnn::test {
@@ -88,6 +89,51 @@ TEST_F(gpu_launches, of_bench_cases_with_specialise_off) {
     const auto kernels = launch_all(problems, false);
     EXPECT_GE(kernels.size(), 12U) << "the cases miss rows of the lists";
     EXPECT_FALSE(kernels.contains("convolution.gpu_sliding"));
+}
+
+// Depthwise: cuDNN where it has kernels of its own.
+TEST_F(gpu_launches, of_depthwise_with_specialise_off) {
+    using enum op::kind;
+    constexpr auto f32 = data_type::f32, f64 = data_type::f64,
+                   bf16 = data_type::bf16;
+    const std::string cudnn = "convolution.cudnn",
+                      direct = "convolution.gpu_direct";
+    struct row {
+        std::string kernel;
+        op::kind kind;
+        data_type type;
+        size_t layout; ///< NCX, NXC
+        std::vector<int64_t> sizes;
+        int64_t stride = 1, dilation = 1;
+    };
+    const std::vector<int64_t> plane {20, 22}, line {400}, volume {6, 20, 22};
+    for (const row &r : {row {cudnn, ConvolutionBackwardData, bf16, 0, plane},
+                 {cudnn, ConvolutionBackwardData, bf16, 1, plane},
+                 {cudnn, ConvolutionBackwardData, f32, 1, plane},
+                 {direct, ConvolutionBackwardData, f32, 0, plane},
+                 {direct, ConvolutionBackwardData, f64, 1, plane},
+                 {direct, ConvolutionBackwardData, bf16, 1, plane, 2},
+                 {direct, ConvolutionBackwardData, bf16, 1, plane, 1, 2},
+                 {direct, ConvolutionBackwardData, bf16, 1, line},
+                 {direct, ConvolutionBackwardData, bf16, 1, volume},
+                 {direct, ConvolutionBackwardWeights, f32, 1, plane},
+                 // A forward convolution.
+                 {cudnn, ConvTransposeBackwardData, f32, 1, plane, 2}}) {
+        const size_t rank = r.sizes.size();
+        const auto of_all = [&](int64_t each) {
+            return std::vector<int64_t>(rank, each);
+        };
+        const convolution_case c {"", 8, 32, 32, 32, r.sizes, of_all(3),
+                of_all(r.stride), of_all(r.dilation), of_all(r.dilation),
+                of_all(r.dilation)};
+        choice_problem problem {
+                "", convolution_op(r.kind, c, layouts()[r.layout], r.type), {}};
+        problem.options.specialise = false;
+        EXPECT_EQ(choices_of(problem, true).front().kernel, r.kernel)
+                << to_string(r.kind) << " in " << to_string(r.type) << ", rank "
+                << rank << ", layout " << r.layout << ", stride " << r.stride
+                << ", dilation " << r.dilation;
+    }
 }
 
 /// One that interpolation.gpu_resample takes.
