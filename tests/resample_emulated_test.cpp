@@ -200,8 +200,11 @@ protected:
         if (choices.empty()) return;
         const auto &[cost, form, cut_by] = choices.front();
         // Those drawn may sum along the walk first where a plan would not: other bits.
-        if (forms[form].specification.walk_first
-                != jobs.back().mapped.specification.walk_first)
+        const auto order_of = [](const problem_specification &of) {
+            return std::pair {of.walk_first, of.walk.read_pitch};
+        };
+        if (order_of(forms[form].specification)
+                != order_of(jobs.back().mapped.specification))
             return;
         jobs.push_back({problems.size(), aligned, forms[form],
                 text_of({forms[form].specification, cut_by})});
@@ -214,6 +217,7 @@ protected:
             const interpolation_problem &p = fused.problem;
             // Also where it would not pay.
             const bool walks_first = random.integer(0, 1) == 0;
+            const bool turned = random.integer(0, 1) == 0;
             bool any = false;
             for (size_t i = 0; i < cuts; ++i) {
                 const bool aligned = random.integer(0, 3) != 0;
@@ -226,8 +230,15 @@ protected:
                 if (forms.empty()) break;
                 mapped_problem form = random.pick(forms);
                 if (walks_first && form.specification.prologue == fused_op::none
-                        && can_walk_first(form.specification))
-                    form.specification.walk_first = true;
+                        && can_walk_first(form.specification)) {
+                    problem_specification &of = form.specification;
+                    of.walk_first = true;
+                    // Along either axis.
+                    if (turned && of.middle.is_there()) {
+                        std::swap(of.walk, of.middle);
+                        std::swap(form.maps[0], form.maps[1]);
+                    }
+                }
                 auto all = all_cuts(form, h100);
                 // Of both kinds alike.
                 const bool staged = random.integer(0, 1) == 0;

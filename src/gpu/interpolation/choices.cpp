@@ -57,7 +57,14 @@ work_estimate share_of_lines(const problem_specification &p, const cut &c,
             = 8.0 * ceil_div(g.piece_bytes, bytes_of_piece * c.threads) + 6
             + c.words + of_row * (bytes == 2 ? 1 : 0)
             + of_row * (p.walk.two ? 2 : 1) + 12;
+    // Sums over the middle axis, of a thread.
+    const int taps = (p.middle.most_taps + p.middle.least_taps) / 2;
+    const double layers = !p.middle.is_there()
+            ? 0
+            : ceil_div(c.planes * c.middle_part * g.layer_threads, c.threads);
+    const double of_layer = g.layer_vectors * g.layer_vector * sum_words(p);
     const double finish = of_row * 1.5 + of_row * sum_words(p) / 4 + 14
+            + layers * instructions_of_layer(p, g.layer_vector, g.layer_vectors)
             + turns * rest.instructions;
     // Rows that are copied and taken, sums that are kept and taken.
     const double copied
@@ -65,11 +72,13 @@ work_estimate share_of_lines(const problem_specification &p, const cut &c,
     // A row that is read takes a barrier, one of sums another.
     const double waited
             = std::max(500.0 / (c.ahead - 1), 30.0) + 20 + c.threads / 4.0;
-    const double path
-            = before_lines + steps * waited + c.strip * (60.0 + c.threads);
+    const double path = before_lines + steps * waited
+            + c.strip * (60.0 + c.threads) * (p.middle.is_there() ? 2 : 1);
     const double at_once
             = std::min<double>(c.blocks, 1.0 * g.grid / gpu.multiprocessors);
-    const double summed = of_row * sum_words(p) + turns * rest.wavefronts;
+    const double summed = of_row * sum_words(p)
+            + layers * (of_layer + taps * (1 + of_layer))
+            + turns * rest.wavefronts;
     return {.instructions = 60 + 8 * c.words + 40 * g.sets + 1.2 * steps * step
                     + c.strip * finish,
             .path = path,
@@ -80,7 +89,9 @@ work_estimate share_of_lines(const problem_specification &p, const cut &c,
             .count = g.grid * (c.threads / 32.0) / gpu.multiprocessors,
             .read_again = read_again_of_strips(p, c.strip)
                     * (1.0 * c.middle_read * g.middle_strips / p.middle.read)
-                    * (1.0 * c.tile_read * g.column_parts / p.column.read),
+                    * (1.0 * c.tile_read * g.column_parts / p.column.read)
+                    * (1.0 * g.line_pieces * bytes_of_piece
+                            / (g.line_read * bytes)),
             .next_path = path};
 }
 
@@ -250,8 +261,9 @@ std::vector<choice> choices_of(const std::vector<mapped_problem> &forms,
     return chosen;
 }
 
-bool walks_first(const mapped_problem &of) {
-    if (!can_walk_first(of.specification)) return false;
+double cost_in_order(
+        const mapped_problem &of, bool walk_first, double most_cost) {
+    if (walk_first && !can_walk_first(of.specification)) return HUGE_VAL;
     // Of all GPUs, tensors and numbers of images alike, whatever ops there are around it: as many
     // outer positions as fill an H100.
     constexpr gpu_facts of_h100 {132, 227 << 10, 228 << 10, 65536, 2048};
@@ -274,13 +286,9 @@ bool walks_first(const mapped_problem &of) {
     one.outer_read[outermost] = read;
     one.outer[outermost] = static_cast<int>(
             std::max(1LL, elements / std::max(written, read)));
-    const auto cost_of = [&](bool walk_first, double most) {
-        one.walk_first = walk_first;
-        const auto choices = choices_of({{one, of.maps}}, of_h100, 1, most);
-        return choices.empty() ? HUGE_VAL : choices.front().cost;
-    };
-    const double otherwise = cost_of(false, HUGE_VAL);
-    return cost_of(true, otherwise) < otherwise;
+    one.walk_first = walk_first;
+    const auto choices = choices_of({{one, of.maps}}, of_h100, 1, most_cost);
+    return choices.empty() ? HUGE_VAL : choices.front().cost;
 }
 
 } // namespace gradnn::gpu::resample

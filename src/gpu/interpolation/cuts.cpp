@@ -171,8 +171,8 @@ struct cut_list {
         // (lines.cuh), wherever positions of the middle axis do.
         const auto is_line = [&](int vector) {
             return p.alignment % (vector * bytes) == 0
-                    && elements_of_row(p) % vector == 0
-                    && pitches_divide(p, vector, false, false);
+                    && elements_of_range(p) % vector == 0
+                    && pitches_divide(p, vector, false, !rows_are_whole(p));
         };
         const std::vector<int> strips = parts_of(p.walk.written, true);
         const work_estimate thread = estimate_of_thread(whole, c, columns);
@@ -238,8 +238,10 @@ struct cut_list {
     /// Whether there is one, and half of the threads have something to read.
     bool take_part_of_rows(cut &c) {
         const long long words = 1LL * c.threads * c.words;
-        const long long row = elements_of_row(p);
-        const long long of_row = (row + c.line_vector - 1) / c.line_vector;
+        const long long range = elements_of_range(p);
+        const long long of_range = (range + c.line_vector - 1) / c.line_vector;
+        const bool by_ranges = !rows_are_whole(p);
+        const int segments = by_ranges ? p.middle.read : 1;
         const auto busy = [&](long long used) {
             return 2 * used >= words || (c.threads == 32 && c.words == 1);
         };
@@ -249,15 +251,16 @@ struct cut_list {
         c.middle_part = p.middle.written;
         c.middle_read = p.middle.read;
         c.planes = 1;
-        if (of_row <= words) {
-            const auto threads
-                    = static_cast<int>((of_row + c.words - 1) / c.words);
-            c.planes = std::min(c.threads / threads, p.outer[0]);
+        const long long threads = (of_range + c.words - 1) / c.words;
+        const auto fitting = static_cast<int>(c.threads / threads); // ranges
+        if (fitting >= segments) {
+            c.planes = std::min(fitting / segments, p.outer[0]);
             // Of several outer axes, parts of the first.
             while (outers_of(p) != p.outer[0] && p.outer[0] % c.planes != 0)
                 --c.planes;
-            return busy(c.planes * of_row);
+            return busy(c.planes * segments * of_range);
         }
+        if (by_ranges && fitting == 0) return false;
         const long long fit
                 = words * c.line_vector - std::max(c.line_vector, line_margin);
         const bool by_middle = p.middle.is_there();
@@ -271,7 +274,8 @@ struct cut_list {
                 c.tile_read = spans[2].of(c.parts * c.columns);
             }
             const long long read = 1LL * c.middle_read * c.tile_read * p.inner;
-            if (read <= fit) return busy(read / c.line_vector);
+            if (by_ranges ? c.middle_read <= fitting : read <= fit)
+                return busy(read / c.line_vector);
         }
         return false;
     }

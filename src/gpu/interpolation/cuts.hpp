@@ -105,8 +105,9 @@ std::vector<choice> choices_of(const std::vector<mapped_problem> &forms,
         const gpu_facts &, size_t most_chosen = 12,
         double most_cost = HUGE_VAL);
 
-/// Whether the sums along the walk come first: where the best estimate is lower, of the same
-/// GPU whatever GPU there is.
-bool walks_first(const mapped_problem &);
+/// The cost of the best cut, of the same GPU whatever GPU there is, where the sums along the walk
+/// come first or last: none where they cannot, or where it is `most_cost`.
+double cost_in_order(
+        const mapped_problem &, bool walk_first, double most_cost = HUGE_VAL);
 
 } // namespace gradnn::gpu::resample

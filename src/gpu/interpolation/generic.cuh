@@ -19,8 +19,7 @@ namespace gradnn::gpu::resample {
 template <typename OfAxes>
 void order_by_sums(const problem_specification &p, OfAxes &of) {
     if (!p.walk_first) return;
-    std::swap(of.walk, of.middle);
-    std::swap(of.middle, of.column);
+    std::swap(of.walk, of.column);
 }
 
 /// The elements of diff_src that a thread computes, or whose sums it shares.
@@ -71,17 +70,19 @@ struct sums_of_thread {
     }
     /// To a vector at a place of the resampled axes.
     __device__ __forceinline__ void find(int64_t unit, int64_t number) {
-        // The columns are neighbours; they are in the middle where the walk comes first.
-        int64_t at_middle = p.walk_first ? take(number, p.middle.written) : 0;
-        const int64_t at_column = take(number, p.column.written);
-        if (!p.walk_first) at_middle = take(number, p.middle.written);
-        walk = taps_of(map.walk, p.walk, number);
+        // The columns are neighbours; their sums are the last where the walk comes first.
+        const int64_t neighbour = take(
+                number, p.walk_first ? p.walk.written : p.column.written);
+        const int64_t at_middle = take(number, p.middle.written);
+        const int64_t at_walk = p.walk_first ? neighbour : number;
+        const int64_t at_column = p.walk_first ? number : neighbour;
+        walk = taps_of(map.walk, p.walk, at_walk);
         middle = taps_of(map.middle, p.middle, at_middle);
         column = taps_of(map.column, p.column, at_column);
         read += unit * vector + walk.first * p.walk.read_pitch
                 + middle.first * p.middle.read_pitch
                 + column.first * p.column.read_pitch;
-        written += unit * vector + number * p.walk.write_pitch
+        written += unit * vector + at_walk * p.walk.write_pitch
                 + at_middle * p.middle.write_pitch
                 + at_column * p.column.write_pitch;
     }

@@ -42,13 +42,20 @@ struct geometry {
     int lanes, sets, groups, lane_items;
     int tile_written, tile_strips;
     int middle_strips, column_parts; ///< 1 of tiles
-    int line_read, line_pitch; ///< elements of a row there, and of its sums
-    int line_threads; ///< that share a row there
-    /// 16-byte pieces of a row there, bytes of those of all rows that a block takes at once, and
-    /// of what rows on their way add to.
+    // Where the walk comes first. A row of the walk is as many ranges for each of a block's
+    // outer positions; `ranges` are those of all.
+    int segments, ranges;
+    int line_read, line_pitch; ///< elements of a range, and of its sums
+    int line_threads; ///< that share a range
+    /// 16-byte pieces of a range, bytes of those of all ranges, and of what rows on their way
+    /// add to.
     int line_pieces, piece_bytes, step_bytes;
+    int line_row; ///< from the sums of a position of the middle axis to those of the next
+    /// Of sums over the middle axis, of those of a line: vectors of so many elements, of which a
+    /// thread has some of a row, that many threads apart; elements from a row to the next.
+    int layer_vector, layer_vectors, layer_threads, layer_pitch;
     int table_bytes; ///< of the maps of walk and middle; 0: they stay in global memory
-    int stage_bytes, line_bytes, gathered_bytes, shared_bytes;
+    int stage_bytes, line_bytes, sums_bytes, gathered_bytes, shared_bytes;
     long long items;
     int grid; ///< blocks, or tiles in shared memory
     bool fits;
@@ -192,7 +199,6 @@ constexpr geometry geometry_of_columns(
         const problem_specification &p, const cut &c) {
     geometry g {};
     g.fits = true;
-    g.outers = outers_of(p);
     g.vectors = p.inner / c.vector;
     g.tiles = ceil_div(p.column.written, c.columns);
     g.spread = 1;
@@ -235,23 +241,58 @@ constexpr int line_margin = 4; ///< sums around those of a block
 /// Rows come in pieces, at multiples of as many bytes in memory, for which threads wait together.
 constexpr int bytes_of_piece = 16;
 
+/// Instructions of a thread for a vector or some of sums over the middle axis.
+constexpr int instructions_of_layer(
+        const problem_specification &p, int vector, int vectors) {
+    return 20 + 2 * vectors + p.middle.most_taps * (2 + vectors * (1 + vector));
+}
+
+/// Sums over the middle axis: threads share weights among as many vectors as pay.
+constexpr void add_layers(
+        geometry &g, const problem_specification &p, const cut &c) {
+    constexpr int most_sums = 8;
+    const int row = row_of_middle(p);
+    g.layer_vector = 4 / sum_words(p);
+    while (g.line_row % g.layer_vector != 0)
+        g.layer_vector /= 2;
+    long long least_cost = 1LL << 60;
+    for (int each = 1; each * g.layer_vector <= most_sums; each *= 2) {
+        const int threads = ceil_div(ceil_div(row, g.layer_vector), each);
+        const long long turns
+                = ceil_div(c.planes * c.middle_part * threads, c.threads);
+        const long long cost
+                = turns * instructions_of_layer(p, g.layer_vector, each);
+        if (cost >= least_cost) continue;
+        least_cost = cost;
+        g.layer_vectors = each;
+        g.layer_threads = threads;
+    }
+    g.layer_pitch = ceil_div(row, 4) * 4;
+}
+
 /// Blocks whose threads walk, and share rows of sums.
 constexpr void add_lines(
         geometry &g, const problem_specification &p, const cut &c) {
     const int vector = c.line_vector;
     g.column_parts = ceil_div(g.tiles, c.parts);
     g.middle_strips = ceil_div(p.middle.written, c.middle_part);
-    g.fits = elements_of_row(p) < 1 << 29
-            && (c.planes == 1 || c.planes * p.outer_read[0] < 1LL << 29);
+    const bool whole = rows_are_whole(p);
+    g.segments = whole ? 1 : c.middle_read;
+    g.ranges = c.planes * g.segments;
+    constexpr long long furthest = 1LL << 29;
+    g.fits = elements_of_range(p) < furthest
+            && (whole || c.middle_read * p.middle.read_pitch < furthest)
+            && (c.planes == 1 || c.planes * p.outer_read[0] < furthest);
     if (!g.fits) return;
-    // Parts of a row begin ahead of what is read for them.
-    const bool whole = g.column_parts == 1 && g.middle_strips == 1;
-    g.line_read = c.middle_read * c.tile_read * p.inner
-            + (whole ? 0 : most(vector, line_margin) - 1);
-    g.line_threads = c.threads / c.planes;
+    // Parts of a range begin ahead of what is read for them.
+    const bool parts = g.column_parts > 1 || (whole && g.middle_strips > 1);
+    g.line_read = (whole ? c.middle_read : 1) * c.tile_read * p.inner
+            + (parts ? most(vector, line_margin) - 1 : 0);
+    g.line_threads = c.threads / g.ranges;
     // With places for words beyond the row.
     g.line_pitch = ceil_div(g.line_threads * c.words * vector, 4) * 4;
-    g.line_bytes = ceil_div((c.planes * g.line_pitch + 2 * line_margin)
+    g.line_row = whole ? row_of_middle(p) : g.line_pitch;
+    g.line_bytes = ceil_div((g.ranges * g.line_pitch + 2 * line_margin)
                                    * sum_words(p),
                            32)
             * 128;
@@ -260,10 +301,19 @@ constexpr void add_lines(
     g.line_pieces = ceil_div(
             (ceil_div(g.line_read, vector) - 1) * vector_bytes + bytes_of_piece,
             bytes_of_piece);
-    g.piece_bytes = c.planes * g.line_pieces * bytes_of_piece;
+    g.piece_bytes = g.ranges * g.line_pieces * bytes_of_piece;
     g.step_bytes = c.ahead * c.threads / 32 * 16 * sum_words(p);
-    g.shared_bytes = 2 * g.line_bytes
-            + ceil_div(c.ahead * g.piece_bytes, 32) * 32 + g.step_bytes;
+    g.sums_bytes = 2 * g.line_bytes; // in turns
+    if (p.middle.is_there()) {
+        add_layers(g, p, c);
+        g.sums_bytes = g.line_bytes
+                + ceil_div(c.planes * c.middle_part * g.layer_pitch
+                                  * sum_words(p),
+                          32)
+                        * 128;
+    }
+    g.shared_bytes = g.sums_bytes + ceil_div(c.ahead * g.piece_bytes, 32) * 32
+            + g.step_bytes;
     g.lanes = c.parts * g.vectors;
     g.lane_items = c.planes * c.middle_part;
 }
@@ -285,17 +335,31 @@ constexpr void add_exchange(geometry &g, int middles) {
 
 /// Where the walk comes first: what is left, from rows of sums.
 constexpr problem_specification rest_of_walk(problem_specification p) {
+    constexpr axis none {1, 1, 1, 1, false, false, 0, 0};
     // Every row that is written is a first one to it.
-    while (p.walk.write_pitch * bytes_of(p.type) % p.alignment)
-        p.alignment /= 2;
-    p.walk = {1, 1, 1, 1, false, false, 0, 0};
+    const auto lower = [&](long long pitch) {
+        while (pitch * bytes_of(p.type) % p.alignment)
+            p.alignment /= 2;
+    };
+    lower(p.walk.write_pitch);
+    p.walk = none;
     p.rows = {};
     p.walk_first = false;
     p.reads_sums = true;
     for (long long &pitch : p.outer_read)
         pitch = 0;
     p.column.read_pitch = p.inner;
-    p.middle.read_pitch = 1LL * p.column.read * p.inner;
+    // Positions of the middle axis are rows of their own.
+    if (p.middle.is_there()) {
+        for (int i = 0; i < most_outer; ++i) {
+            if (p.outer[i] > 1) lower(p.outer_write[i]);
+            p.outer[i] = 1;
+        }
+        p.outer[0] = p.middle.written;
+        p.outer_write[0] = p.middle.write_pitch;
+        p.outer_read[0] = ceil_div(row_of_middle(p), 4) * 4;
+        p.middle = none;
+    }
     return p;
 }
 constexpr cut rest_of_walk(cut c) {
@@ -333,6 +397,7 @@ constexpr void add_strips(
 constexpr geometry geometry_of(
         const problem_specification &p, const cut &c, geometry g) {
     if (!g.fits) return g;
+    g.outers = outers_of(p);
     if (c.apart) {
         g.spread = p.walk_first     ? c.parts
                 : p.walk.is_there() ? g.tiles

@@ -1,5 +1,6 @@
 // Where the walk comes first: threads walk, each with vectors of a row of diff_dst, and share
-// the rows of sums in shared memory, from where the columns and the middle axis take them.
+// the rows of sums in shared memory. From there they add up the rows of the middle axis, whose
+// sums they share too, and of these the columns.
 #pragma once
 
 #include "gpu/interpolation/tiles.cuh"
@@ -13,8 +14,10 @@ struct kernel_of<s>::words {
     static constexpr specification_of_kernel without_walk {
             rest_of_walk(p), rest_of_walk(c)};
     static constexpr int vector = c.line_vector;
+    static constexpr element sum_element
+            = p.type == element::f64 ? element::f64 : element::f32;
     using unit = jit::elements<p.type, vector>;
-    static constexpr int all_pieces = c.planes * g.line_pieces;
+    static constexpr int all_pieces = g.ranges * g.line_pieces;
     static constexpr int turns = ceil_div(all_pieces, c.threads);
     static constexpr int to_next = g.line_threads * vector; ///< word
     static constexpr long long row_bytes = p.walk.read_pitch * sizeof(type);
@@ -31,36 +34,39 @@ struct kernel_of<s>::words {
     int first_element, place_in_copy, place_in_line;
     open_sums<sum_type, c.words, vector, p.walk.two> sums;
 
-    /// Of a block with so many planes whose rows begin at `read`.
-    __device__ __forceinline__ void find(
-            const type *read, int planes, const step<sum_type> *of_read) {
+    /// Of a block with so many planes, and segments that exist, whose rows begin at `read`.
+    __device__ __forceinline__ void find(const type *read, int planes,
+            int segments, const step<sum_type> *of_read) {
         const int thread = static_cast<int>(threadIdx.x);
-        const int plane = c.planes == 1 ? 0 : thread / g.line_threads;
-        const int number = thread - plane * g.line_threads;
-        const auto row_of = [&](int of) {
-            return reinterpret_cast<const char *>(
-                    read + of * static_cast<int>(p.outer_read[0]));
+        const int range = g.ranges == 1 ? 0 : thread / g.line_threads;
+        const int number = thread - range * g.line_threads;
+        const auto begin_of = [&](int of) {
+            const int plane = of / g.segments, segment = of % g.segments;
+            return reinterpret_cast<const char *>(read
+                    + plane * static_cast<int>(p.outer_read[0])
+                    + least(segment, segments - 1)
+                            * static_cast<int>(p.middle.read_pitch));
         };
 #pragma unroll
         for (int i = 0; i < turns; ++i) {
             const int piece = thread + i * c.threads;
-            const int of = c.planes == 1 ? 0 : piece / g.line_pieces;
-            next[i] = row_of(of)
+            const int of = g.ranges == 1 ? 0 : piece / g.line_pieces;
+            next[i] = begin_of(of)
                     + (piece - of * g.line_pieces) * bytes_of_piece;
-            wanted[i] = piece < all_pieces && of < planes;
+            wanted[i] = piece < all_pieces && of < planes * g.segments;
         }
         next_step = of_read;
         steps = reinterpret_cast<step<sum_type> *>(
                         jit::dynamic_shared() + g.shared_bytes - g.step_bytes)
                 + thread / 32 * c.ahead;
         past = static_cast<uint32_t>(
-                reinterpret_cast<uintptr_t>(row_of(plane)));
+                reinterpret_cast<uintptr_t>(begin_of(range)));
         first_element = number * vector;
-        // Threads without a row take, but do not keep, what others do.
-        place_in_copy = (plane < c.planes ? plane : 0) * g.line_pieces
+        // Threads without a range take, but do not keep, what others do.
+        place_in_copy = (range < g.ranges ? range : 0) * g.line_pieces
                         * bytes_of_piece
                 + number * static_cast<int>(vector * sizeof(type));
-        place_in_line = plane * g.line_pitch + number * vector;
+        place_in_line = range * g.line_pitch + number * vector;
         sums.clear();
     }
     /// Submits copies of the next row. Pieces may have more than the row, `at_end` of the tensor
@@ -68,7 +74,7 @@ struct kernel_of<s>::words {
     __device__ __forceinline__ void copy(
             int slot, const type *tensor, bool at_end) {
         constexpr int in_piece = bytes_of_piece / sizeof(type);
-        char *const to = jit::dynamic_shared() + 2 * g.line_bytes
+        char *const to = jit::dynamic_shared() + g.sums_bytes
                 + slot * g.piece_bytes + threadIdx.x * bytes_of_piece;
 #pragma unroll
         for (int i = 0; i < turns; ++i) {
@@ -76,11 +82,13 @@ struct kernel_of<s>::words {
             const auto *const piece = reinterpret_cast<const type *>(
                     reinterpret_cast<uintptr_t>(next[i])
                     & ~static_cast<uintptr_t>(bytes_of_piece - 1));
-            copy_async_past_l1_if(wanted[i] && !at_end, place, piece);
+            const auto *const end = tensor + tensor_extent(p);
+            const bool whole
+                    = !at_end || (piece >= tensor && piece + in_piece <= end);
+            copy_async_past_l1_if(wanted[i] && whole, place, piece);
 #pragma unroll 1
-            for (int e = 0; at_end && wanted[i] && e < in_piece; ++e)
-                if (piece + e >= tensor
-                        && piece + e < tensor + tensor_extent(p))
+            for (int e = 0; !whole && wanted[i] && e < in_piece; ++e)
+                if (piece + e >= tensor && piece + e < end)
                     reinterpret_cast<type *>(place)[e] = piece[e];
             next[i] += row_bytes;
         }
@@ -101,7 +109,7 @@ struct kernel_of<s>::words {
     /// Of the row after the last that was taken.
     __device__ __forceinline__ void take(int slot, unit (&to)[c.words]) {
         const auto *const from = reinterpret_cast<const type *>(
-                jit::dynamic_shared() + 2 * g.line_bytes + slot * g.piece_bytes
+                jit::dynamic_shared() + g.sums_bytes + slot * g.piece_bytes
                 + (place_in_copy + static_cast<int>(past % bytes_of_piece)));
         past += static_cast<uint32_t>(row_bytes);
 #pragma unroll
@@ -110,11 +118,9 @@ struct kernel_of<s>::words {
     }
     /// Words beyond the row too, which a line has places for.
     __device__ __forceinline__ void keep(sum_type *line) const {
-        constexpr element of
-                = p.type == element::f64 ? element::f64 : element::f32;
         constexpr int wide
                 = least(vector, 16 / static_cast<int>(sizeof(sum_type)));
-        if (static_cast<int>(threadIdx.x) >= c.planes * g.line_threads) return;
+        if (static_cast<int>(threadIdx.x) >= g.ranges * g.line_threads) return;
 #pragma unroll
         for (int w = 0; w < c.words; ++w)
 #pragma unroll
@@ -123,9 +129,63 @@ struct kernel_of<s>::words {
 #pragma unroll
                 for (int i = 0; i < wide; ++i)
                     together[i] = sums.low[w][v + i];
-                jit::elements<of, wide>::of(together).store(
+                jit::elements<sum_element, wide>::of(together).store(
                         line + place_in_line + w * to_next + v);
             }
+    }
+
+    /// By all threads: of a line the sums over the middle axis, of a block's positions of it from
+    /// `first` on, one row behind the other. `line` is where its row 0 would be.
+    __device__ __forceinline__ static void add_up_middle(const sum_type *line,
+            sum_type *to, int first, const axis_table<sum_type> &map) {
+        constexpr int wide = g.layer_vector, each = g.layer_vectors;
+        constexpr int row = row_of_middle(p), taps = p.middle.most_taps;
+        constexpr int most_unrolled = 16;
+        constexpr int apart = g.layer_threads * wide;
+        using some_sums = jit::elements<sum_element, wide>;
+#pragma unroll 1
+        for (int i = static_cast<int>(threadIdx.x);
+                i < c.planes * c.middle_part * g.layer_threads;
+                i += c.threads) {
+            int number = i;
+            const int begin = take_part(number, g.layer_threads) * wide;
+            const int position = first + number % c.middle_part;
+            if (g.middle_strips * c.middle_part != p.middle.written
+                    && position >= p.middle.written)
+                continue;
+            const place at = map.places[position];
+            const sum_type *const weights = map.weights + position * taps;
+            const sum_type *const from = line
+                    + number / c.middle_part * g.segments * g.line_pitch
+                    + at.first * g.line_row + begin;
+            sum_type sums[each][wide] {};
+            const auto add = [&](int tap) {
+                const sum_type weight = weights[tap];
+#pragma unroll
+                for (int k = 0; k < each; ++k) {
+                    const auto values = some_sums::load(
+                            from + tap * g.line_row + k * apart);
+#pragma unroll
+                    for (int v = 0; v < wide; ++v)
+                        sums[k][v] = jit::multiply_add(
+                                weight, values[v], sums[k][v]);
+                }
+            };
+            if constexpr (taps <= most_unrolled) {
+#pragma unroll
+                for (int tap = 0; tap < taps; ++tap)
+                    if (tap < p.middle.least_taps || tap < at.count) add(tap);
+            } else {
+#pragma unroll 4
+                for (int tap = 0; tap < at.count; ++tap)
+                    add(tap);
+            }
+            sum_type *const of_row = to + number * g.layer_pitch + begin;
+#pragma unroll
+            for (int k = 0; k < each; ++k)
+                if ((k + 1) * apart <= row || begin + k * apart < row)
+                    some_sums::of(sums[k]).store(of_row + k * apart);
+        }
     }
 
     __device__ static void resample(
@@ -139,21 +199,25 @@ struct kernel_of<s>::words {
         const int outer = rest * c.planes;
         const int planes = least(c.planes, g.outers - outer);
         move_to_outer<p>(static_cast<unsigned>(outer), read, written);
-        int from = 0;
-        if constexpr (g.middle_strips > 1)
-            from = map.middle.places[middle * c.middle_part].first
-                    * static_cast<int>(p.column.read * p.inner);
-        else if constexpr (g.column_parts > 1)
+        int from = 0; // in a range
+        int segment = 0;
+        if constexpr (g.middle_strips > 1) {
+            segment = map.middle.places[middle * c.middle_part].first;
+            if constexpr (rows_are_whole(p)) from = segment * g.line_row;
+        } else if constexpr (g.column_parts > 1) {
             from = map.column.places[part * c.parts * c.columns].first
                     * p.inner;
+        }
         from -= from % most(c.line_vector, line_margin);
+        if constexpr (!rows_are_whole(p)) read += segment * p.middle.read_pitch;
 
         // What is read first is what copies wait for.
         const place last = map.walk.places[end - 1];
         int row = map.walk.places[begin].first;
         const int end_row = last.first + last.count;
         words of;
-        of.find(read + row * p.walk.read_pitch + from, planes, map.steps + row);
+        of.find(read + row * p.walk.read_pitch + from, planes,
+                p.middle.read - segment, map.steps + row);
         int next = row;
         constexpr int end_rows = static_cast<int>(
                 (2 * bytes_of_piece + row_bytes - 1) / row_bytes);
@@ -171,12 +235,12 @@ struct kernel_of<s>::words {
 #pragma unroll 1
         for (int to = 0; to < rows_ahead; ++to)
             submit(to);
-        // The columns and positions of the middle axis that a thread takes from rows of sums.
+        // The columns that a thread takes from rows of sums.
         lanes_of_thread<s, without_walk> lanes;
         lanes.find(part * c.parts, map.column);
         constexpr int items = ceil_div(g.lane_items, g.groups);
         constexpr int together = items <= 6 ? items : 1;
-        const auto write = [&](const sum_type *line) {
+        const auto write = [&](const sum_type *rows, int pitch) {
             lanes.template each_item<together>([&](auto &of, int inner,
                                                        int number) {
                 const int plane = number / c.middle_part;
@@ -185,8 +249,9 @@ struct kernel_of<s>::words {
                         || (g.middle_strips * c.middle_part != p.middle.written
                                 && at >= p.middle.written))
                     return;
-                of.run({at, 0, 0}, map, line + plane * g.line_pitch + inner, 0,
-                        written + plane * p.outer_write[0] + inner);
+                of.run({0, 0, 0}, map, rows + number * pitch + inner, 0,
+                        written + plane * p.outer_write[0]
+                                + at * p.middle.write_pitch + inner);
             });
         };
         int slot = 0;
@@ -201,8 +266,20 @@ struct kernel_of<s>::words {
                         + line_margin;
                 of.keep(line);
                 __syncthreads();
-                write(line - from);
-                slot ^= 1;
+                if constexpr (p.middle.is_there()) {
+                    auto *const layers = reinterpret_cast<sum_type *>(
+                            jit::dynamic_shared() + g.line_bytes);
+                    add_up_middle(line
+                                    - (rows_are_whole(p)
+                                                    ? from
+                                                    : segment * g.line_row),
+                            layers, middle * c.middle_part, map.middle);
+                    __syncthreads();
+                    write(layers, g.layer_pitch);
+                } else {
+                    write(line - from, g.line_pitch);
+                    slot ^= 1;
+                }
             }
             ++current;
             written += p.walk.write_pitch;

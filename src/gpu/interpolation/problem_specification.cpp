@@ -107,11 +107,9 @@ std::string text_of(const pattern &of) {
 
 bool can_walk_first(const problem_specification &p) {
     constexpr int most_inner[] = {1, 3, 64, 64}; // more f32 was not measured
-    const long long layer = 1LL * p.column.read * p.inner;
-    const bool dense = p.column.read_pitch == p.inner
-            && (!p.middle.is_there() || p.middle.read_pitch == layer);
-    return p.walk.is_there() && p.column.is_there() && p.walk.most_taps > 0
-            && p.walk.read > p.walk.written && dense
+    return p.walk.is_there() && p.column.is_there()
+            && (p.walk.most_taps > 1 || p.walk.written != p.walk.read)
+            && p.column.read_pitch == p.inner
             && p.inner <= most_inner[static_cast<int>(p.type)];
 }
 
@@ -194,18 +192,33 @@ std::vector<mapped_problem> specifications_of(
     const size_t column = none - 1;
     if (!any) s.columns = pattern_of(maps[column], s.type, true);
     std::vector<mapped_problem> made;
-    const auto add = [&](size_t walk, size_t middle) {
-        made.push_back({s, {maps[walk], maps[middle], maps[column]}, any});
-        problem_specification &of = made.back().specification;
+    double least_cost = HUGE_VAL;
+    const auto form_of = [&](size_t walk, size_t middle) {
+        mapped_problem form {s, {maps[walk], maps[middle], maps[column]}, any};
+        problem_specification &of = form.specification;
         of.walk = axes[walk];
         of.middle = axes[middle];
         of.column = axes[column];
+        if (!any) of.rows = pattern_of(maps[walk], s.type, false);
+        return form;
+    };
+    /// Whether it is faster with the walk first.
+    const auto turn = [&](mapped_problem &form) {
+        const double cost = cost_in_order(form, true, least_cost);
+        form.specification.walk_first = cost < least_cost;
+        least_cost = std::min(cost, least_cost);
+        return form.specification.walk_first;
+    };
+    const auto add = [&](size_t walk, size_t middle) {
+        made.push_back(form_of(walk, middle));
         if (any) return;
-        of.rows = pattern_of(maps[walk], s.type, false);
-        of.walk_first = walks_first(made.back());
+        least_cost = cost_in_order(made.back(), false);
+        turn(made.back());
     };
     if (none == 3) {
         add(0, 1);
+        mapped_problem other = form_of(1, 0);
+        if (!any && turn(other)) made.back() = std::move(other);
     } else if (none == 2) {
         add(walks ? 0 : none, walks ? none : 0);
     } else {

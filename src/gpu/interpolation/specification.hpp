@@ -47,7 +47,7 @@ struct problem_specification {
     axis walk, middle, column;
     pattern columns, rows; ///< how the maps of `column` and `walk` repeat
     bool reads_sums; ///< what is read are sums, not elements
-    /// The order of the sums: along the walk, the columns, the middle axis; else columns,
+    /// The order of the sums: along the walk, the middle axis, the columns; else columns,
     /// middle axis, walk.
     bool walk_first;
     int alignment; ///< of the first elements of both tensors, in bytes
@@ -196,9 +196,18 @@ constexpr bool is_of_vectors(const problem_specification &p, int vector) {
                     && pitches_divide(p, vector, false));
 }
 
-/// Elements of an outer position's row of the walk.
-constexpr long long elements_of_row(const problem_specification &p) {
-    return 1LL * p.middle.read * p.column.read * p.inner;
+/// Elements that are read at a position of walk and middle.
+constexpr int row_of_middle(const problem_specification &p) {
+    return p.column.read * p.inner;
+}
+/// Whether those of an outer position's row of the walk are one range of memory; else those of a
+/// position of the middle axis are.
+constexpr bool rows_are_whole(const problem_specification &p) {
+    return !p.middle.is_there() || p.middle.read_pitch == row_of_middle(p);
+}
+/// Elements of a range.
+constexpr long long elements_of_range(const problem_specification &p) {
+    return 1LL * row_of_middle(p) * (rows_are_whole(p) ? p.middle.read : 1);
 }
 
 /// From the first element that is read of a position of the first axis to the last.
