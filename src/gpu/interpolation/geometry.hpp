@@ -48,8 +48,8 @@ struct geometry {
     int line_read, line_pitch; ///< elements of a range, and of its sums
     int line_threads; ///< that share a range
     /// 16-byte pieces of a range, bytes of those of all ranges, and of what rows on their way
-    /// add to.
-    int line_pieces, piece_bytes, step_bytes;
+    /// add to. The first piece of a range begins at a multiple of so many bytes in memory.
+    int line_pieces, piece_bytes, step_bytes, copy_alignment;
     int line_row; ///< from the sums of a position of the middle axis to those of the next
     /// Of sums over the middle axis, of those of a line: vectors of so many elements, of which a
     /// thread has some of a row, that many threads apart; elements from a row to the next.
@@ -296,10 +296,17 @@ constexpr void add_lines(
                                    * sum_words(p),
                            32)
             * 128;
-    const int vector_bytes = vector * bytes_of(p.type);
-    // The first vector lies anywhere in the first piece.
+    // The first vector lies anywhere in the first pieces. Copies that do not begin at a line of
+    // the caches take shared memory two or three times as long.
+    const int line_bytes
+            = ceil_div(g.line_read, vector) * vector * bytes_of(p.type);
+    constexpr int of_line = 128, long_range = 1024;
+    const bool lies_at_lines
+            = p.walk.read_pitch * bytes_of(p.type) % of_line == 0;
+    g.copy_alignment = line_bytes < long_range || lies_at_lines ? bytes_of_piece
+                                                                : of_line;
     g.line_pieces = ceil_div(
-            (ceil_div(g.line_read, vector) - 1) * vector_bytes + bytes_of_piece,
+            line_bytes - vector * bytes_of(p.type) + g.copy_alignment,
             bytes_of_piece);
     g.piece_bytes = g.ranges * g.line_pieces * bytes_of_piece;
     g.step_bytes = c.ahead * c.threads / 32 * 16 * sum_words(p);

@@ -22,8 +22,11 @@ struct kernel_of<s>::words {
     static constexpr int to_next = g.line_threads * vector; ///< word
     static constexpr long long row_bytes = p.walk.read_pitch * sizeof(type);
 
-    /// With a piece's number, where its row begins that is copied next.
+    /// Where pieces were if the row that is copied next began with one; their offset there.
     const char *next[turns];
+    uint32_t offset[turns];
+    /// Rows all of whose pieces are the tensor's.
+    int begin_inside, end_inside;
     bool wanted[turns];
     /// What that row adds to, and of the warp those of the rows that are on their way.
     const step<sum_type> *next_step;
@@ -34,9 +37,9 @@ struct kernel_of<s>::words {
     int first_element, place_in_copy, place_in_line;
     open_sums<sum_type, c.words, vector, p.walk.two> sums;
 
-    /// Of a block with so many planes, and segments that exist, whose rows begin at `read`.
-    __device__ __forceinline__ void find(const type *read, int planes,
-            int segments, const step<sum_type> *of_read) {
+    /// Of a block with so many planes, and segments that exist, whose `row` begins at `read`.
+    __device__ __forceinline__ void find(const type *read, const type *tensor,
+            int row, int planes, int segments, const step<sum_type> *of_read) {
         const int thread = static_cast<int>(threadIdx.x);
         const int range = g.ranges == 1 ? 0 : thread / g.line_threads;
         const int number = thread - range * g.line_threads;
@@ -51,11 +54,23 @@ struct kernel_of<s>::words {
         for (int i = 0; i < turns; ++i) {
             const int piece = thread + i * c.threads;
             const int of = g.ranges == 1 ? 0 : piece / g.line_pieces;
-            next[i] = begin_of(of)
-                    + (piece - of * g.line_pieces) * bytes_of_piece;
+            const int bytes = (piece - of * g.line_pieces) * bytes_of_piece;
+            next[i] = begin_of(of) + bytes;
+            offset[i] = static_cast<uint32_t>(bytes % g.copy_alignment);
             wanted[i] = piece < all_pieces && of < planes * g.segments;
         }
-        next_step = of_read;
+        const long long ahead = begin_of(0) - g.copy_alignment + 1
+                - reinterpret_cast<const char *>(tensor),
+                        left
+                = reinterpret_cast<const char *>(tensor + tensor_extent(p))
+                - begin_of(planes * g.segments - 1)
+                - g.line_pieces * bytes_of_piece;
+        begin_inside = row
+                + static_cast<int>(
+                        ahead < 0 ? (row_bytes - 1 - ahead) / row_bytes : 0);
+        end_inside
+                = row + static_cast<int>(left < 0 ? 0 : left / row_bytes + 1);
+        next_step = of_read + row;
         steps = reinterpret_cast<step<sum_type> *>(
                         jit::dynamic_shared() + g.shared_bytes - g.step_bytes)
                 + thread / 32 * c.ahead;
@@ -69,29 +84,24 @@ struct kernel_of<s>::words {
         place_in_line = range * g.line_pitch + number * vector;
         sums.clear();
     }
-    /// Submits copies of the next row. Pieces may have more than the row, `at_end` of the tensor
-    /// also more than that.
+    /// Where a piece of the next row begins, whose first one lies ahead of the row.
+    __device__ __forceinline__ const type *next_piece(int i) const {
+        const auto low
+                = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(next[i]))
+                - offset[i];
+        return reinterpret_cast<const type *>(next[i] - low % g.copy_alignment);
+    }
+    /// Submits copies of the next row. Pieces may have more than the row.
     __device__ __forceinline__ void copy(
-            int slot, const type *tensor, bool at_end) {
-        constexpr int in_piece = bytes_of_piece / sizeof(type);
+            int slot, const type *tensor, int row) {
         char *const to = jit::dynamic_shared() + g.sums_bytes
                 + slot * g.piece_bytes + threadIdx.x * bytes_of_piece;
+        const bool inside = row >= begin_inside && row < end_inside;
+        // Without a branch between them.
 #pragma unroll
-        for (int i = 0; i < turns; ++i) {
-            char *const place = to + i * (c.threads * bytes_of_piece);
-            const auto *const piece = reinterpret_cast<const type *>(
-                    reinterpret_cast<uintptr_t>(next[i])
-                    & ~static_cast<uintptr_t>(bytes_of_piece - 1));
-            const auto *const end = tensor + tensor_extent(p);
-            const bool whole
-                    = !at_end || (piece >= tensor && piece + in_piece <= end);
-            copy_async_past_l1_if(wanted[i] && whole, place, piece);
-#pragma unroll 1
-            for (int e = 0; !whole && wanted[i] && e < in_piece; ++e)
-                if (piece + e >= tensor && piece + e < end)
-                    reinterpret_cast<type *>(place)[e] = piece[e];
-            next[i] += row_bytes;
-        }
+        for (int i = 0; i < turns; ++i)
+            copy_async_past_l1_if(wanted[i] && inside,
+                    to + i * (c.threads * bytes_of_piece), next_piece(i));
         // Through the L1 cache: all blocks read these.
         constexpr int halves = sizeof(*steps) / bytes_of_piece;
         const int half = static_cast<int>(threadIdx.x) % 32;
@@ -100,6 +110,25 @@ struct kernel_of<s>::words {
                 reinterpret_cast<const char *>(next_step)
                         + half * bytes_of_piece);
         ++next_step;
+        // Else of the tensor alone.
+        if (!inside) {
+            constexpr int in_piece = bytes_of_piece / sizeof(type);
+            const auto *const end = tensor + tensor_extent(p);
+#pragma unroll
+            for (int i = 0; i < turns; ++i) {
+                char *const place = to + i * (c.threads * bytes_of_piece);
+                const auto *const piece = next_piece(i);
+                const bool whole = piece >= tensor && piece + in_piece <= end;
+                copy_async_past_l1_if(wanted[i] && whole, place, piece);
+#pragma unroll 1
+                for (int e = 0; wanted[i] && !whole && e < in_piece; ++e)
+                    if (piece + e >= tensor && piece + e < end)
+                        reinterpret_cast<type *>(place)[e] = piece[e];
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < turns; ++i)
+            next[i] += row_bytes;
     }
     /// Whether a word is the row's: what lies behind it may be on its way.
     __device__ __forceinline__ bool has(int word) const {
@@ -110,7 +139,7 @@ struct kernel_of<s>::words {
     __device__ __forceinline__ void take(int slot, unit (&to)[c.words]) {
         const auto *const from = reinterpret_cast<const type *>(
                 jit::dynamic_shared() + g.sums_bytes + slot * g.piece_bytes
-                + (place_in_copy + static_cast<int>(past % bytes_of_piece)));
+                + (place_in_copy + static_cast<int>(past % g.copy_alignment)));
         past += static_cast<uint32_t>(row_bytes);
 #pragma unroll
         for (int w = 0; w < c.words; ++w)
@@ -216,17 +245,11 @@ struct kernel_of<s>::words {
         int row = map.walk.places[begin].first;
         const int end_row = last.first + last.count;
         words of;
-        of.find(read + row * p.walk.read_pitch + from, planes,
-                p.middle.read - segment, map.steps + row);
+        of.find(read + row * p.walk.read_pitch + from, tensor, row, planes,
+                p.middle.read - segment, map.steps);
         int next = row;
-        constexpr int end_rows = static_cast<int>(
-                (2 * bytes_of_piece + row_bytes - 1) / row_bytes);
         const auto submit = [&](int to) {
-            if (next < end_row)
-                of.copy(to, tensor,
-                        next >= p.walk.read - end_rows
-                                || (p.alignment < bytes_of_piece
-                                        && next < end_rows));
+            if (next < end_row) of.copy(to, tensor, next);
             ++next;
             commit_copies();
         };
