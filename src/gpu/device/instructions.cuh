@@ -12,6 +12,12 @@ __device__ __forceinline__ char *dynamic_shared() {
     return memory_of_block;
 }
 
+/// The value, of which compilers keep nothing that they could compute ahead of a loop.
+__device__ __forceinline__ int not_kept(int value) {
+    asm volatile("" : "+r"(value));
+    return value;
+}
+
 __device__ __forceinline__ float value_of_f16(uint16_t bits) {
     float value;
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));

@@ -77,7 +77,7 @@ work_estimate share_of_lines(const problem_specification &p, const cut &c,
     const double at_once
             = std::min<double>(c.blocks, 1.0 * g.grid / gpu.multiprocessors);
     const double summed = of_row * sum_words(p)
-            + layers * (of_layer + taps * (1 + of_layer))
+            + layers * (of_layer + taps * (1 + of_layer * g.layer_conflicts))
             + turns * rest.wavefronts;
     return {.instructions = 60 + 8 * c.words + 40 * g.sets + 1.2 * steps * step
                     + c.strip * finish,

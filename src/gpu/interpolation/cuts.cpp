@@ -171,7 +171,7 @@ struct cut_list {
         // (lines.cuh), wherever positions of the middle axis do.
         const auto is_line = [&](int vector) {
             return p.alignment % (vector * bytes) == 0
-                    && elements_of_range(p) % vector == 0
+                    && row_of_middle(p) % vector == 0
                     && pitches_divide(p, vector, false, !rows_are_whole(p));
         };
         const std::vector<int> strips = parts_of(p.walk.written, true);

@@ -52,8 +52,10 @@ struct geometry {
     int line_pieces, piece_bytes, step_bytes, copy_alignment;
     int line_row; ///< from the sums of a position of the middle axis to those of the next
     /// Of sums over the middle axis, of those of a line: vectors of so many elements, of which a
-    /// thread has some of a row, that many threads apart; elements from a row to the next.
-    int layer_vector, layer_vectors, layer_threads, layer_pitch;
+    /// thread has some of a row, that many threads apart; elements from a row to the next; turns
+    /// that 8 lanes take to load.
+    int layer_vector, layer_vectors, layer_threads, layer_pitch,
+            layer_conflicts;
     int table_bytes; ///< of the maps of walk and middle; 0: they stay in global memory
     int stage_bytes, line_bytes, sums_bytes, gathered_bytes, shared_bytes;
     long long items;
@@ -241,33 +243,52 @@ constexpr int line_margin = 4; ///< sums around those of a block
 /// Rows come in pieces, at multiples of as many bytes in memory, for which threads wait together.
 constexpr int bytes_of_piece = 16;
 
-/// Instructions of a thread for a vector or some of sums over the middle axis.
+/// Instructions of a thread for some vectors of sums over the middle axis, which share weights.
 constexpr int instructions_of_layer(
         const problem_specification &p, int vector, int vectors) {
     return 20 + 2 * vectors + p.middle.most_taps * (2 + vectors * (1 + vector));
 }
 
-/// Sums over the middle axis: threads share weights among as many vectors as pay.
-constexpr void add_layers(
-        geometry &g, const problem_specification &p, const cut &c) {
-    constexpr int most_sums = 8;
+/// Of lanes that load 16 bytes each, of so many neighbouring ones a row, those that are served one
+/// after the other: rows are as many times 16 bytes apart.
+constexpr int conflicts_of_rows(int apart, int lanes_of_row) {
+    constexpr int at_once = 8;
+    int met[at_once] {}, made = 0;
+    for (int lane = 0; lane < at_once; ++lane)
+        made = most(made,
+                ++met[(lane / lanes_of_row * apart + lane % lanes_of_row)
+                        % at_once]);
+    return made;
+}
+
+/// Sums over the middle axis, of rows of at least so many elements that lie as far apart as pays.
+constexpr void add_layers(geometry &g, const problem_specification &p,
+        const cut &c, int least_row) {
+    constexpr int most_sums = 8, most_pads = 4, wavefronts = 5;
     const int row = row_of_middle(p);
-    g.layer_vector = 4 / sum_words(p);
-    while (g.line_row % g.layer_vector != 0)
-        g.layer_vector /= 2;
-    long long least_cost = 1LL << 60;
-    for (int each = 1; each * g.layer_vector <= most_sums; each *= 2) {
-        const int threads = ceil_div(ceil_div(row, g.layer_vector), each);
-        const long long turns
-                = ceil_div(c.planes * c.middle_part * threads, c.threads);
-        const long long cost
-                = turns * instructions_of_layer(p, g.layer_vector, each);
-        if (cost >= least_cost) continue;
-        least_cost = cost;
-        g.layer_vectors = each;
-        g.layer_threads = threads;
-    }
+    // About how far apart the taps of neighbouring positions begin.
+    const int ratio = most(1, (2 * p.middle.read / p.middle.written + 1) / 2);
+    g.layer_vector = 4 / sum_words(p); // 16 bytes
     g.layer_pitch = ceil_div(row, 4) * 4;
+    long long least_cost = 1LL << 60;
+    for (int pad = 0; pad < most_pads; ++pad)
+        for (int each = 1; each * g.layer_vector <= most_sums; each *= 2) {
+            const int vectors = ceil_div(least_row, g.layer_vector) + pad;
+            const int threads = ceil_div(ceil_div(row, g.layer_vector), each);
+            const long long turns
+                    = ceil_div(c.planes * c.middle_part * threads, c.threads);
+            const int conflicts = conflicts_of_rows(ratio * vectors, threads);
+            const long long cost = turns
+                    * (instructions_of_layer(p, g.layer_vector, each)
+                            + wavefronts * p.middle.most_taps * each
+                                    * conflicts);
+            if (cost >= least_cost) continue;
+            least_cost = cost;
+            g.line_row = vectors * g.layer_vector;
+            g.layer_vectors = each;
+            g.layer_threads = threads;
+            g.layer_conflicts = conflicts;
+        }
 }
 
 /// Blocks whose threads walk, and share rows of sums.
@@ -284,14 +305,18 @@ constexpr void add_lines(
             && (whole || c.middle_read * p.middle.read_pitch < furthest)
             && (c.planes == 1 || c.planes * p.outer_read[0] < furthest);
     if (!g.fits) return;
-    // Parts of a range begin ahead of what is read for them.
-    const bool parts = g.column_parts > 1 || (whole && g.middle_strips > 1);
+    // Parts of a row begin ahead of what is read for them.
     g.line_read = (whole ? c.middle_read : 1) * c.tile_read * p.inner
-            + (parts ? most(vector, line_margin) - 1 : 0);
+            + (g.column_parts > 1 ? most(vector, line_margin) - 1 : 0);
     g.line_threads = c.threads / g.ranges;
-    // With places for words beyond the row.
-    g.line_pitch = ceil_div(g.line_threads * c.words * vector, 4) * 4;
-    g.line_row = whole ? row_of_middle(p) : g.line_pitch;
+    // With places for words beyond the range.
+    const int kept = g.line_threads * c.words * vector;
+    g.line_pitch = ceil_div(kept, 4) * 4;
+    if (p.middle.is_there()) {
+        add_layers(g, p, c, whole ? row_of_middle(p) : kept);
+        g.line_pitch
+                = g.line_row * (whole ? ceil_div(kept, row_of_middle(p)) : 1);
+    }
     g.line_bytes = ceil_div((g.ranges * g.line_pitch + 2 * line_margin)
                                    * sum_words(p),
                            32)
@@ -311,14 +336,12 @@ constexpr void add_lines(
     g.piece_bytes = g.ranges * g.line_pieces * bytes_of_piece;
     g.step_bytes = c.ahead * c.threads / 32 * 16 * sum_words(p);
     g.sums_bytes = 2 * g.line_bytes; // in turns
-    if (p.middle.is_there()) {
-        add_layers(g, p, c);
+    if (p.middle.is_there())
         g.sums_bytes = g.line_bytes
                 + ceil_div(c.planes * c.middle_part * g.layer_pitch
                                   * sum_words(p),
                           32)
                         * 128;
-    }
     g.shared_bytes = g.sums_bytes + ceil_div(c.ahead * g.piece_bytes, 32) * 32
             + g.step_bytes;
     g.lanes = c.parts * g.vectors;

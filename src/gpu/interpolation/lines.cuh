@@ -33,8 +33,8 @@ struct kernel_of<s>::words {
     step<sum_type> *steps;
     /// Of the row that is taken next: its place in its first piece, in bytes.
     uint32_t past;
-    /// Of the first word: in a row, in what was copied, in bytes, and in a line.
-    int first_element, place_in_copy, place_in_line;
+    /// Of the first word: in a range, and in what was copied, in bytes; of its range in a line.
+    int first_element, place_in_copy, range_in_line;
     open_sums<sum_type, c.words, vector, p.walk.two> sums;
 
     /// Of a block with so many planes, and segments that exist, whose `row` begins at `read`.
@@ -81,7 +81,7 @@ struct kernel_of<s>::words {
         place_in_copy = (range < g.ranges ? range : 0) * g.line_pieces
                         * bytes_of_piece
                 + number * static_cast<int>(vector * sizeof(type));
-        place_in_line = range * g.line_pitch + number * vector;
+        range_in_line = range * g.line_pitch;
         sums.clear();
     }
     /// Where a piece of the next row begins, whose first one lies ahead of the row.
@@ -150,17 +150,24 @@ struct kernel_of<s>::words {
         constexpr int wide
                 = least(vector, 16 / static_cast<int>(sizeof(sum_type)));
         if (static_cast<int>(threadIdx.x) >= g.ranges * g.line_threads) return;
+        const int first = jit::not_kept(first_element);
 #pragma unroll
-        for (int w = 0; w < c.words; ++w)
+        for (int w = 0; w < c.words; ++w) {
+            const int element = first + w * to_next;
+            sum_type *to = line + range_in_line + element;
+            // Rows of a range lie apart.
+            if constexpr (p.middle.is_there() && g.segments == 1)
+                to += element / row_of_middle(p)
+                        * (g.line_row - row_of_middle(p));
 #pragma unroll
             for (int v = 0; v < vector; v += wide) {
                 sum_type together[wide];
 #pragma unroll
                 for (int i = 0; i < wide; ++i)
                     together[i] = sums.low[w][v + i];
-                jit::elements<sum_element, wide>::of(together).store(
-                        line + place_in_line + w * to_next + v);
+                jit::elements<sum_element, wide>::of(together).store(to + v);
             }
+        }
     }
 
     /// By all threads: of a line the sums over the middle axis, of a block's positions of it from
@@ -228,17 +235,16 @@ struct kernel_of<s>::words {
         const int outer = rest * c.planes;
         const int planes = least(c.planes, g.outers - outer);
         move_to_outer<p>(static_cast<unsigned>(outer), read, written);
-        int from = 0; // in a range
+        int from = 0; // in a row
         int segment = 0;
         if constexpr (g.middle_strips > 1) {
             segment = map.middle.places[middle * c.middle_part].first;
-            if constexpr (rows_are_whole(p)) from = segment * g.line_row;
+            read += segment * p.middle.read_pitch;
         } else if constexpr (g.column_parts > 1) {
             from = map.column.places[part * c.parts * c.columns].first
                     * p.inner;
+            from -= from % most(c.line_vector, line_margin);
         }
-        from -= from % most(c.line_vector, line_margin);
-        if constexpr (!rows_are_whole(p)) read += segment * p.middle.read_pitch;
 
         // What is read first is what copies wait for.
         const place last = map.walk.places[end - 1];
@@ -292,11 +298,8 @@ struct kernel_of<s>::words {
                 if constexpr (p.middle.is_there()) {
                     auto *const layers = reinterpret_cast<sum_type *>(
                             jit::dynamic_shared() + g.line_bytes);
-                    add_up_middle(line
-                                    - (rows_are_whole(p)
-                                                    ? from
-                                                    : segment * g.line_row),
-                            layers, middle * c.middle_part, map.middle);
+                    add_up_middle(line - segment * g.line_row, layers,
+                            middle * c.middle_part, map.middle);
                     __syncthreads();
                     write(layers, g.layer_pitch);
                 } else {

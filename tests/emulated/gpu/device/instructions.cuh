@@ -26,6 +26,9 @@ inline unsigned __float_as_uint(float value) {
 
 namespace gradnn::gpu::jit {
 
+inline int not_kept(int value) {
+    return value;
+}
 inline float value_of_f16(uint16_t bits) {
     return __half2float(half_of_bits(bits));
 }
