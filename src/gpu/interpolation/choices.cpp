@@ -25,13 +25,13 @@ struct form_costs {
             sector, latency, path, ahead, short_rows;
 };
 constexpr form_costs of_threads {
-        1.3, 7.4, 0.66, 0.15, 0, 0.18, 0.53, 3, 50, 0.38, 0.19, 0.3};
+        1.3, 7.4, 0.66, 0.15, 0, 0.18, 0.75, 3, 50, 0.38, 0.19, 0.3};
 constexpr form_costs of_windows {
         0.75, 7.4, 0.22, 0.24, 0.6, 0.115, 0.79, 1, 315, 0.8, 0.06, 0.3};
 constexpr form_costs of_tiles {
         1.9, 18, 0.54, 0.03, 0.1, 0.18, 0.53, 3, 0, 0.67, 0, 0};
 constexpr form_costs of_lines {
-        1.0, 8, 0.45, 0.15, 0.1, 0.18, 0.53, 3, 640, 1, 0, 0.57};
+        1.22, 8, 0.37, 0.15, 0.1, 0.18, 0.66, 1.8, 1060, 1.8, 0, 0.57};
 constexpr double bytes_of_cycle = 19;
 /// Cycles of a block before its first tile (tables), and before its first line.
 constexpr double before_tiles = 1200, before_lines = 400;
@@ -66,9 +66,11 @@ work_estimate share_of_lines(const problem_specification &p, const cut &c,
     const double finish = of_row * 1.5 + of_row * sum_words(p) / 4 + 14
             + layers * instructions_of_layer(p, g.layer_vector, g.layer_vectors)
             + turns * rest.instructions;
-    // Rows that are copied and taken, sums that are kept and taken.
-    const double copied
-            = 2 * c.words * std::max(1.0, c.line_vector * bytes / 4.0);
+    // Rows that are copied, by lines of the caches, and taken; sums that are kept and taken.
+    const double lines = g.line_pieces * bytes_of_piece / 128.0;
+    const double copied = c.words * std::max(1.0, c.line_vector * bytes / 4.0)
+            + 1.5 * g.ranges * (g.lies_at_lines ? lines : 1 + 1.4 * lines) * 32
+                    / c.threads;
     // A row that is read takes a barrier, one of sums another.
     const double waited
             = std::max(500.0 / (c.ahead - 1), 30.0) + 20 + c.threads / 4.0;

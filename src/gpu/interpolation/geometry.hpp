@@ -50,6 +50,7 @@ struct geometry {
     /// 16-byte pieces of a range, bytes of those of all ranges, and of what rows on their way
     /// add to. The first piece of a range begins at a multiple of so many bytes in memory.
     int line_pieces, piece_bytes, step_bytes, copy_alignment;
+    bool lies_at_lines; ///< the first piece, of the caches
     int line_row; ///< from the sums of a position of the middle axis to those of the next
     /// Of sums over the middle axis, of those of a line: vectors of so many elements, of which a
     /// thread has some of a row, that many threads apart; elements from a row to the next; turns
@@ -326,10 +327,12 @@ constexpr void add_lines(
     const int line_bytes
             = ceil_div(g.line_read, vector) * vector * bytes_of(p.type);
     constexpr int of_line = 128, long_range = 1024;
-    const bool lies_at_lines
-            = p.walk.read_pitch * bytes_of(p.type) % of_line == 0;
-    g.copy_alignment = line_bytes < long_range || lies_at_lines ? bytes_of_piece
-                                                                : of_line;
+    g.lies_at_lines = p.walk.read_pitch * bytes_of(p.type) % of_line == 0;
+    g.copy_alignment = bytes_of_piece;
+    if (!g.lies_at_lines && line_bytes >= long_range) {
+        g.lies_at_lines = true;
+        g.copy_alignment = of_line;
+    }
     g.line_pieces = ceil_div(
             line_bytes - vector * bytes_of(p.type) + g.copy_alignment,
             bytes_of_piece);
