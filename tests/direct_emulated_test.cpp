@@ -26,8 +26,32 @@ namespace {
 namespace direct = gpu::direct;
 
 /// One block goes over all that a grid would.
-void run(bool descending, const std::function<void()> &kernel) {
-    emulated::block::run(0, direct::threads, descending, kernel);
+void run(bool descending, const std::function<void()> &kernel,
+        unsigned threads = direct::threads) {
+    emulated::block::run(0, threads, descending, kernel);
+}
+
+/// Of the weights, by threads of `each` channels.
+template <int each, typename Type, typename Index>
+std::vector<gpu::sum_of<Type>> partial_sums(const Type *src, const Type *dst,
+        const direct::problem_shape<Index> &shape,
+        const direct::weights_cut &cut) {
+    std::vector<gpu::sum_of<Type>> partials(
+            static_cast<size_t>(shape.count * cut.parts), std::nan(""));
+    const auto kernel = cut.taps_w <= direct::few_taps
+            ? direct::weights_kernel<Type, direct::few_taps, each, Index>
+            : direct::weights_kernel<Type, direct::most_taps, each, Index>;
+    run(
+            cut.parts % 2 == 0,
+            [&] { kernel(src, dst, partials.data(), shape, cut); },
+            direct::threads / each);
+    return partials;
+}
+
+template <typename Sum>
+bool are_same_bits(const std::vector<Sum> &a, const std::vector<Sum> &b) {
+    return a.size() == b.size()
+            && std::memcmp(a.data(), b.data(), a.size() * sizeof(Sum)) == 0;
 }
 
 /// By indices of a type; `long_sums` of data, else of so many images `together`.
@@ -62,14 +86,10 @@ void run_kernels(const convolution_problem &p, bool long_sums, int together,
         case convolution_direction::backward_weights: break;
     }
     ASSERT_EQ(cut.tap_rows * p.weights.dims[5] * cut.channels, shape.count);
-    std::vector<Type> partials(
-            static_cast<size_t>(shape.count * cut.parts), std::nan(""));
-    run(descending, [&] {
-        const auto kernel = cut.taps_w <= direct::few_taps
-                ? direct::weights_kernel<Type, direct::few_taps, Index>
-                : direct::weights_kernel<Type, direct::most_taps, Index>;
-        kernel(src, dst, partials.data(), shape, cut);
-    });
+    const auto partials = partial_sums<1>(src, dst, shape, cut);
+    if (cut.pairs)
+        EXPECT_TRUE(
+                are_same_bits(partials, partial_sums<2>(src, dst, shape, cut)));
     run(descending, [&] {
         gpu::convolution_weights_sum_kernel<Type, Type, int32_t>(
                 partials.data(), src, dst, weights,
@@ -143,6 +163,58 @@ TEST(direct, computes_the_problem) {
         ASSERT_TRUE(same(found[output], expected[output])) << "round " << round;
     }
     EXPECT_GT(lanes, 6U);
+}
+
+template <typename Type>
+void compare_pairs(const convolution_problem &p, const direct::weights_cut &cut,
+        const std::array<memory, 3> &data) {
+    const auto shape = direct::shape_of<int32_t>(p);
+    std::vector<gpu::sum_of<Type>> of_pairs;
+    for (const size_t begin : {0U, 1U}) {
+        std::vector<Type> src(begin), dst(begin);
+        src.insert(src.end(), data[0].begin(), data[0].end());
+        dst.insert(dst.end(), data[2].begin(), data[2].end());
+        if (begin == 0)
+            of_pairs = partial_sums<2>(src.data(), dst.data(), shape, cut);
+        EXPECT_TRUE(are_same_bits(of_pairs,
+                partial_sums<1>(
+                        src.data() + begin, dst.data() + begin, shape, cut)));
+    }
+}
+
+// Sums that round: as by threads of one channel, which take tensors at odd elements.
+TEST(direct, adds_in_one_order_in_pairs_of_channels) {
+    random_source random(test_seed(20261201));
+    for (int round = 0; round < 30; ++round) {
+        convolution_problem p = random_problem(random);
+        p.direction = convolution_direction::backward_weights;
+        const int64_t channels = 2 * random.integer(1, 40);
+        if (round % 5 < 2) p.weights.dims[5] = random.integer(4, 18);
+        if (round % 2 == 0)
+            p.src.dims[0] = p.dst.dims[0] = random.integer(20, 100);
+        p.weights.dims[0] = channels;
+        p.weights.dims[1] = p.weights.dims[2] = 1;
+        p.weights.strides = weights_strides(p.weights.dims, 0);
+        for (auto *const tensor : {&p.src, &p.dst}) {
+            // Of a slice, at times.
+            tensor->dims[1] = channels + 2 * random.integer(0, 1);
+            tensor->strides = data_strides(tensor->dims, order::nxc);
+            tensor->dims[1] = channels;
+        }
+        direct::weights_cut cut = direct::cut_weights(p, 132);
+        ASSERT_TRUE(cut.pairs);
+        cut.parts = random.integer(1, 4);
+        cut.run = static_cast<int>(random.integer(1, 4)); // in many threads
+        const std::array<memory, 3> data = random_data(p, 1, random);
+        if (round % 3 == 0)
+            compare_pairs<float>(p, cut, data);
+        else if (round % 3 == 1)
+            compare_pairs<__half>(p, cut, data);
+        else
+            compare_pairs<__nv_bfloat16>(p, cut, data);
+        p.src.strides[3] += 1;
+        EXPECT_FALSE(direct::cut_weights(p, 132).pairs);
+    }
 }
 
 // Eight taps whose distances are beyond 32 bits where taps are, but not from one to the next.

@@ -126,6 +126,13 @@ weights_cut cut_weights(
             }
         }
     }
+    const auto in_pairs = [](const detail::tensor_view &tensor) {
+        const auto is_odd = [](int64_t stride) { return stride % 2 != 0; };
+        return tensor.strides[1] == 1
+                && std::ranges::count_if(tensor.strides, is_odd) == 1;
+    };
+    cut.pairs = weights[1] * weights[2] == 1 && cut.channels % 2 == 0
+            && in_pairs(problem.src) && in_pairs(dst);
     cut.channel_tiles = ceil_div(cut.channels, int64_t {cut.lanes});
     constexpr int64_t longest_run = 32;
     const int of_block = weights[5] > 2 * few_taps ? most_taps : few_taps;
@@ -223,14 +230,24 @@ std::unique_ptr<detail::plan> plan_by(
     const launcher add = weights_sum_launcher(
             "convolution.gpu_direct (parts)", problem, cut.parts, false);
     const bool few = cut.taps_w <= few_taps;
-    auto *const kernel = few ? weights_kernel<Type, few_taps, Index>
-                             : weights_kernel<Type, most_taps, Index>;
+    const auto kernel_of = [&]<int each>() {
+        return few ? weights_kernel<Type, few_taps, each, Index>
+                   : weights_kernel<Type, most_taps, each, Index>;
+    };
+    auto *const kernel = kernel_of.template operator()<1>();
+    auto *of_pairs = kernel;
+    if constexpr (sizeof(Type) <= 4 && sizeof(Index) == 4)
+        if (cut.pairs) of_pairs = kernel_of.template operator()<2>();
     const size_t shared
             = (few ? few_taps : most_taps) * threads * sizeof(sum_of<Type>);
     const auto launches = [=](const tensor_pointers &at,
                                   const launch_stream &stream) {
-        launch("convolution.gpu_direct (weights)", kernel, blocks, threads,
-                shared, stream, at.src, at.dst, at.workspace, shape, cut);
+        const bool pairs = of_pairs != kernel
+                && is_aligned(at.src.data, 2 * sizeof(Type))
+                && is_aligned(at.dst.data, 2 * sizeof(Type));
+        launch("convolution.gpu_direct (weights)", pairs ? of_pairs : kernel,
+                blocks, pairs ? threads / 2 : threads, shared, stream, at.src,
+                at.dst, at.workspace, shape, cut);
         add(at, stream);
     };
     return plan_of(launches, partial_weights_bytes(problem, cut.parts));

@@ -161,18 +161,21 @@ __global__ void __launch_bounds__(threads)
 /// partials[part][channel of src in its group][tap][channel of dst]. Blocks along x have some
 /// neighbouring taps along W, up to `at_once`, of a tile of channels, along y parts. A thread has
 /// every n-th run: positions of dst one after the other along an axis or the images, each of which
-/// is read once for all these taps.
-template <typename Type, int at_once, typename Index>
-__global__ void __launch_bounds__(threads)
+/// is read once for all these taps. It has `each` neighbouring channels; sums are as by one.
+template <typename Type, int at_once, int each, typename Index>
+__global__ void __launch_bounds__(threads / each)
         weights_kernel(const Type *src, const Type *dst, sum_of<Type> *partials,
                 const __grid_constant__ problem_shape<Index> shape,
                 const __grid_constant__ weights_cut cut) {
     using sum = sum_of<Type>;
+    // By moves in a thread's own registers addresses take fewer instructions than by those that
+    // threads have in common, but in f32 alone.
+    constexpr bool in_common = each == 1 && std::is_same_v<Type, float>;
     extern __shared__ double direct_shared[];
     auto *const shares = reinterpret_cast<sum *>(direct_shared);
     const auto thread = static_cast<int>(threadIdx.x);
-    const int lane = thread % cut.lanes;
-    const int row = thread / cut.lanes;
+    const int lane = thread * each % cut.lanes;
+    const int row = thread * each / cut.lanes;
     const int rows = threads / cut.lanes;
     const auto run = static_cast<Index>(cut.run);
     const auto parts = static_cast<Index>(cut.parts);
@@ -186,7 +189,8 @@ __global__ void __launch_bounds__(threads)
         const Index start_w = first_tap * along_w.dilation.by - along_w.pad;
         Index input = take(rest, static_cast<Index>(cut.tap_rows));
         const Index first_number = input * along_w.window + first_tap;
-        const Index channel = rest * cut.lanes + lane;
+        const Index first_channel = rest * cut.lanes;
+        const Index channel = first_channel + lane;
         const bool is_one = channel < cut.channels;
         const Index group = is_one ? shape.outputs.quotient(channel) : 0;
         // Positions of dst that the taps meet, W, H, D and the images, in runs along one of them.
@@ -212,8 +216,8 @@ __global__ void __launch_bounds__(threads)
             counts[n] = max(inside.end - inside.first, Index {0});
             if (n == cut.along) {
                 of_axis = counts[n];
-                src_move = src_moves[n];
-                dst_move = dst_moves[n];
+                src_move = in_common || is_one ? src_moves[n] : 0;
+                dst_move = in_common || is_one ? dst_moves[n] : 0;
                 counts[n] = ceil_div(of_axis, run);
             }
             runs *= counts[n];
@@ -222,7 +226,7 @@ __global__ void __launch_bounds__(threads)
         const Index of_part = ceil_div(runs, parts);
         for (auto part = static_cast<Index>(blockIdx.y); part < parts;
                 part += gridDim.y) {
-            sum totals[at_once] = {};
+            sum totals[at_once][each] = {};
             const Index end = min(runs, (part + 1) * of_part);
             for (Index number = part * of_part + row; number < end;
                     number += rows) {
@@ -254,34 +258,44 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
                 for (int t = 0; t < at_once; ++t)
                     of_tap[t] = from_src + int64_t {t} * tap_move;
-#pragma unroll(at_once == few_taps ? 4 : 2)
+#pragma unroll(at_once == few_taps ? 4 : 2 / each)
                 for (; length > 0; --length, from_dst += dst_move) {
-                    const sum value = widen(*from_dst);
+                    sum values[each], others[each];
+                    pack<Type, each>::load(from_dst).unpack(values);
 #pragma unroll
                     for (int t = 0; t < at_once; ++t) {
-                        if (inside[t]) totals[t] += value * widen(*of_tap[t]);
+                        if (inside[t]) {
+                            pack<Type, each>::load(of_tap[t]).unpack(others);
+#pragma unroll
+                            for (int c = 0; c < each; ++c)
+                                totals[t][c] += values[c] * others[c];
+                        }
                         of_tap[t] += src_move;
                     }
                 }
             }
 #pragma unroll
-            for (int t = 0; t < at_once; ++t)
-                shares[t * threads + thread] = totals[t];
+            for (int t = 0; t < at_once * each; ++t)
+                shares[t / each * threads + thread * each + t % each]
+                        = totals[t / each][t % each];
             __syncthreads();
             // A warp for each tap adds up the rows of lanes.
             const int of_warp = thread % 32;
-            if (thread / 32 < taps) {
-                const sum *const of_tap = shares + thread / 32 * threads;
+#pragma unroll
+            for (int first = 0; first < at_once; first += threads / each / 32) {
+                const int t = first + thread / 32;
+                if (t >= taps) break;
+                const sum *const of_tap = shares + t * threads;
                 sum total = 0;
                 for (int i = of_warp; i < threads; i += 32)
                     total += of_tap[i];
                 for (int half = 16; half >= cut.lanes; half /= 2)
                     total += __shfl_down_sync(~0U, total, half);
-                if (of_warp < cut.lanes && is_one)
+                const Index of_lane = first_channel + of_warp;
+                if (of_warp < cut.lanes && of_lane < cut.channels)
                     partials[part * shape.count
-                            + int64_t {first_number + thread / 32}
-                                    * cut.channels
-                            + channel]
+                            + int64_t {first_number + t} * cut.channels
+                            + of_lane]
                             = total;
             }
             __syncthreads();

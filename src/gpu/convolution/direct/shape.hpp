@@ -57,11 +57,10 @@ struct problem_shape {
 /// of dst, each every n-th run of positions, as there are rows of lanes.
 struct weights_cut {
     int lanes = 1;
-    int taps_w = 1,
-        tap_groups
-            = 1; ///< neighbouring taps of a block along W, and such groups of the window
-    int along = 0,
-        run = 1; ///< axis of a run (W, H, D, images), and its positions
+    int taps_w = 1; ///< neighbouring taps of a block along W
+    int tap_groups = 1; ///< of a window
+    int along = 0, run = 1; ///< a run's axis (W, H, D, images) and positions
+    bool pairs = false; ///< of channels begin at even elements of both tensors
     int64_t channels = 1; ///< of dst
     int64_t channel_tiles = 1;
     int64_t tap_rows = 1; ///< along H and D, by the channels of src in a group
