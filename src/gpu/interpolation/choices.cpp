@@ -64,7 +64,8 @@ work_estimate share_of_lines(const problem_specification &p, const cut &c,
             : ceil_div(c.planes * c.middle_part * g.layer_threads, c.threads);
     const double of_layer = g.layer_vectors * g.layer_vector * sum_words(p);
     const double finish = of_row * 1.5 + of_row * sum_words(p) / 4 + 14
-            + layers * instructions_of_layer(p, g.layer_vector, g.layer_vectors)
+            + layers
+                    * (24 + taps * (2 + g.layer_vectors * (1 + g.layer_vector)))
             + turns * rest.instructions;
     // Rows that are copied, by lines of the caches, and taken; sums that are kept and taken.
     const double lines = g.line_pieces * bytes_of_piece / 128.0;
@@ -79,7 +80,7 @@ work_estimate share_of_lines(const problem_specification &p, const cut &c,
     const double at_once
             = std::min<double>(c.blocks, 1.0 * g.grid / gpu.multiprocessors);
     const double summed = of_row * sum_words(p)
-            + layers * (of_layer + taps * (1 + of_layer * g.layer_conflicts))
+            + layers * (of_layer + taps * (1 + 1.5 * of_layer))
             + turns * rest.wavefronts;
     return {.instructions = 60 + 8 * c.words + 40 * g.sets + 1.2 * steps * step
                     + c.strip * finish,

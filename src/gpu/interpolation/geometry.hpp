@@ -53,10 +53,8 @@ struct geometry {
     bool lies_at_lines; ///< the first piece, of the caches
     int line_row; ///< from the sums of a position of the middle axis to those of the next
     /// Of sums over the middle axis, of those of a line: vectors of so many elements, of which a
-    /// thread has some of a row, that many threads apart; elements from a row to the next; turns
-    /// that 8 lanes take to load.
-    int layer_vector, layer_vectors, layer_threads, layer_pitch,
-            layer_conflicts;
+    /// thread has some of a row, that many threads apart; elements from a row to the next.
+    int layer_vector, layer_vectors, layer_threads, layer_pitch;
     int table_bytes; ///< of the maps of walk and middle; 0: they stay in global memory
     int stage_bytes, line_bytes, sums_bytes, gathered_bytes, shared_bytes;
     long long items;
@@ -244,52 +242,18 @@ constexpr int line_margin = 4; ///< sums around those of a block
 /// Rows come in pieces, at multiples of as many bytes in memory, for which threads wait together.
 constexpr int bytes_of_piece = 16;
 
-/// Instructions of a thread for some vectors of sums over the middle axis, which share weights.
-constexpr int instructions_of_layer(
-        const problem_specification &p, int vector, int vectors) {
-    return 20 + 2 * vectors + p.middle.most_taps * (2 + vectors * (1 + vector));
-}
-
-/// Of lanes that load 16 bytes each, of so many neighbouring ones a row, those that are served one
-/// after the other: rows are as many times 16 bytes apart.
-constexpr int conflicts_of_rows(int apart, int lanes_of_row) {
-    constexpr int at_once = 8;
-    int met[at_once] {}, made = 0;
-    for (int lane = 0; lane < at_once; ++lane)
-        made = most(made,
-                ++met[(lane / lanes_of_row * apart + lane % lanes_of_row)
-                        % at_once]);
-    return made;
-}
-
-/// Sums over the middle axis, of rows of at least so many elements that lie as far apart as pays.
+/// Sums over the middle axis: two vectors of 16 bytes a thread, where there are enough, share
+/// weights. Rows lie an odd number of vectors apart, so that neighbouring ones meet other banks.
 constexpr void add_layers(geometry &g, const problem_specification &p,
         const cut &c, int least_row) {
-    constexpr int most_sums = 8, most_pads = 4, wavefronts = 5;
-    const int row = row_of_middle(p);
-    // About how far apart the taps of neighbouring positions begin.
-    const int ratio = most(1, (2 * p.middle.read / p.middle.written + 1) / 2);
-    g.layer_vector = 4 / sum_words(p); // 16 bytes
-    g.layer_pitch = ceil_div(row, 4) * 4;
-    long long least_cost = 1LL << 60;
-    for (int pad = 0; pad < most_pads; ++pad)
-        for (int each = 1; each * g.layer_vector <= most_sums; each *= 2) {
-            const int vectors = ceil_div(least_row, g.layer_vector) + pad;
-            const int threads = ceil_div(ceil_div(row, g.layer_vector), each);
-            const long long turns
-                    = ceil_div(c.planes * c.middle_part * threads, c.threads);
-            const int conflicts = conflicts_of_rows(ratio * vectors, threads);
-            const long long cost = turns
-                    * (instructions_of_layer(p, g.layer_vector, each)
-                            + wavefronts * p.middle.most_taps * each
-                                    * conflicts);
-            if (cost >= least_cost) continue;
-            least_cost = cost;
-            g.line_row = vectors * g.layer_vector;
-            g.layer_vectors = each;
-            g.layer_threads = threads;
-            g.layer_conflicts = conflicts;
-        }
+    g.layer_vector = 4 / sum_words(p);
+    const int vectors = ceil_div(row_of_middle(p), g.layer_vector);
+    const int halves = ceil_div(vectors, 2);
+    const bool two = c.planes * c.middle_part * halves >= c.threads;
+    g.layer_vectors = two ? 2 : 1;
+    g.layer_threads = two ? halves : vectors;
+    g.layer_pitch = vectors * g.layer_vector;
+    g.line_row = (ceil_div(least_row, g.layer_vector) | 1) * g.layer_vector;
 }
 
 /// Blocks whose threads walk, and share rows of sums.
@@ -390,7 +354,7 @@ constexpr problem_specification rest_of_walk(problem_specification p) {
         }
         p.outer[0] = p.middle.written;
         p.outer_write[0] = p.middle.write_pitch;
-        p.outer_read[0] = ceil_div(row_of_middle(p), 4) * 4;
+        p.outer_read[0] = row_of_middle(p);
         p.middle = none;
     }
     return p;
