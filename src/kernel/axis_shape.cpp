@@ -115,15 +115,14 @@ int axis_spans::of(int inputs) {
     return most;
 }
 
-axis_repetition repetition_of(const axis_map &map, int most_inputs,
-        size_t most_taps, bool in_float, bool places) {
+axis_repetition repetition_of(
+        const axis_map &map, int most_inputs, size_t most_taps, bool in_float) {
     for (const bool places_alone : {false, true})
         for (int inputs = 1; inputs <= most_inputs && 3 * inputs <= map.src;
                 ++inputs)
-            if (!places_alone || places)
-                if (auto found = repetition_by(
-                            map, inputs, most_taps, in_float, places_alone))
-                    return *std::move(found);
+            if (auto found = repetition_by(
+                        map, inputs, most_taps, in_float, places_alone))
+                return *std::move(found);
     return {};
 }
 

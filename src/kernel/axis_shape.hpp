@@ -51,8 +51,8 @@ struct axis_repetition {
     std::vector<position> positions = {};
 };
 /// By periods of up to `most_inputs`, of up to `most_taps` each, the weights rounded to float or
-/// not; or of the `places` alone, as those of align_corners by 2, where all inputs count as odd.
-axis_repetition repetition_of(const axis_map &, int most_inputs,
-        size_t most_taps, bool in_float, bool places);
+/// not; else of the places alone, as those of align_corners by 2, where all inputs count as odd.
+axis_repetition repetition_of(
+        const axis_map &, int most_inputs, size_t most_taps, bool in_float);
 
 } // namespace gradnn::detail

@@ -77,7 +77,6 @@ struct cut_problem {
     const problem_specification &p = of.specification;
     /// Behind a walk that comes first, or all.
     problem_specification rest = p.walk_first ? rest_of_walk(p) : p;
-    int period = period_of(rest.rows).rows; ///< of the walk, that are constants
     double moved; ///< elements
     double short_rows; ///< of it, what rows of less than 64 bytes write in sectors
 

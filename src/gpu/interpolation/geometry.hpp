@@ -340,7 +340,6 @@ constexpr problem_specification rest_of_walk(problem_specification p) {
     };
     lower(p.walk.write_pitch);
     p.walk = none;
-    p.rows = {};
     p.walk_first = false;
     p.reads_sums = true;
     for (long long &pitch : p.outer_read)

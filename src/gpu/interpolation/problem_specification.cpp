@@ -37,9 +37,9 @@ axis axis_of(const axis_map &map, int64_t write_pitch, int64_t read_pitch) {
             write_pitch, read_pitch};
 }
 
-pattern pattern_of(const axis_map &map, element type, bool places) {
-    const auto found = repetition_of(
-            map, most_period, most_taps, type != element::f64, places);
+pattern pattern_of(const axis_map &map, element type) {
+    const auto found
+            = repetition_of(map, most_period, most_taps, type != element::f64);
     pattern made {found.inputs, found.outputs, found.odd_first, found.odd_last,
             {}, {}, {}};
     for (size_t k = 0; k < found.positions.size(); ++k) {
@@ -190,7 +190,7 @@ std::vector<mapped_problem> specifications_of(
     maps.push_back(make_axis_map(p.mode, p.coordinates, {}));
     axes.push_back(axis_of(maps.back(), 0, 0));
     const size_t column = none - 1;
-    if (!any) s.columns = pattern_of(maps[column], s.type, true);
+    if (!any) s.columns = pattern_of(maps[column], s.type);
     std::vector<mapped_problem> made;
     double least_cost = HUGE_VAL;
     const auto form_of = [&](size_t walk, size_t middle) {
@@ -199,7 +199,6 @@ std::vector<mapped_problem> specifications_of(
         of.walk = axes[walk];
         of.middle = axes[middle];
         of.column = axes[column];
-        if (!any) of.rows = pattern_of(maps[walk], s.type, false);
         return form;
     };
     /// Whether it is faster with the walk first.
@@ -298,10 +297,10 @@ std::string text_of(const specification_of_kernel &s) {
                             p.outer, "outer_write", p.outer_write, "outer_read",
                             p.outer_read, "walk", text_of(p.walk), "middle",
                             text_of(p.middle), "column", text_of(p.column),
-                            "columns", text_of(p.columns), "rows",
-                            text_of(p.rows), "reads_sums", false, "walk_first",
-                            p.walk_first, "alignment", p.alignment, "prologue",
-                            p.prologue, "epilogue", p.epilogue),
+                            "columns", text_of(p.columns), "reads_sums", false,
+                            "walk_first", p.walk_first, "alignment",
+                            p.alignment, "prologue", p.prologue, "epilogue",
+                            p.epilogue),
                     "cut_by",
                     fields_text("vector", c.vector, "columns", c.columns,
                             "repeated", c.repeated, "read_vector",

@@ -45,7 +45,7 @@ struct problem_specification {
     int outer[most_outer];
     long long outer_write[most_outer], outer_read[most_outer];
     axis walk, middle, column;
-    pattern columns, rows; ///< how the maps of `column` and `walk` repeat
+    pattern columns; ///< how the map of `column` repeats
     bool reads_sums; ///< what is read are sums, not elements
     /// The order of the sums: along the walk, the middle axis, the columns; else columns,
     /// middle axis, walk.
@@ -168,8 +168,7 @@ struct tables {
     fused_places others = {};
 };
 
-// Rows of diff_dst along the walk: how they lie and are read, and what they add to where the
-// map of the walk repeats.
+// Rows of diff_dst along the walk: how they lie and are read.
 
 /// Whether all pitches but those of the columns and the inner elements are multiples.
 constexpr bool pitches_divide(const problem_specification &p, int by,
@@ -233,52 +232,6 @@ constexpr long long tensor_extent(const problem_specification &p) {
 /// 8 and 16 bytes; smaller ones are more instructions than they save, and go to registers.
 constexpr bool rows_are_copied(const problem_specification &p, const cut &c) {
     return c.ahead > 0 && most(c.vector, c.read_vector) * bytes_of(p.type) >= 8;
-}
-
-constexpr int most_rows = 8; ///< of a period, which are unrolled
-
-/// The rows `read` * u + t, of which the first lows are from `written` * u on: what they add to
-/// counts from there.
-struct period {
-    int rows, written; ///< 0 rows where there is none
-    step<double> row[most_rows];
-
-    /// Of the positions of a period, the first and the last that a row adds to.
-    constexpr int first() const { return row[0].low; }
-    constexpr int last() const {
-        return row[rows - 1].low + (row[rows - 1].high_weight != 0);
-    }
-    /// The position that is open when a period begins.
-    constexpr int before() const { return row[rows - 1].low - written; }
-};
-
-constexpr period period_of(const pattern &of) {
-    period made {};
-    if (of.written == 0 || of.read > most_rows) return made;
-    constexpr int none = 1 << 20;
-    for (int t = 0; t < of.read; ++t) {
-        step<double> &row = made.row[t];
-        row.low = none;
-        for (int k = -2 * most_period; k < 3 * most_period; ++k) {
-            const int before = floor_div(k, of.written);
-            const int in = k - before * of.written;
-            const int tap = t - before * of.read - of.first[in];
-            if (tap < 0 || tap >= of.taps[in]) continue;
-            if (row.low == none) {
-                row.low = k;
-                row.low_weight = of.weight[in][tap];
-            } else if (k == row.low + 1) {
-                row.high_weight = of.weight[in][tap];
-            } else {
-                return {};
-            }
-        }
-        if (row.low == none || (t > 0 && row.low < made.row[t - 1].low))
-            return {};
-    }
-    made.rows = of.read;
-    made.written = of.written;
-    return made.before() <= made.first() ? made : period {};
 }
 
 } // namespace gradnn::gpu::resample

@@ -84,9 +84,6 @@ struct thread {
     const int unit = std::max(c.vector, c.read_vector);
     const int exchanged = c.exchanged ? g.left + g.right : 0;
     const int rolled_taps = g.rolled ? p.column.most_taps : 0;
-    /// Of the walk, rows that are constants; what of them nothing is looked up for.
-    /// Not of rows ahead in registers, as if they had none: orders of sums were fixed so.
-    const int period = c.ahead == 0 || rows_are_copied(p, c) ? whole.period : 0;
     /// Rows of the middle axis for one, and of the walk those that are read and written.
     const double rows = p.middle.is_there()
             ? (p.middle.most_taps + p.middle.least_taps) / 2.0
@@ -113,9 +110,8 @@ struct thread {
         // Tiles keep the columns.
         const double begin = shared ? 18 : 60 + g.kept_taps * 2 + c.columns * 4;
         if (!p.walk.is_there()) return begin + step + written;
-        // Where rows repeat there is nothing to look up, and no sums move.
-        step += of_row * (p.walk.two ? 2 : 1) + (period > 0 ? 3 : 11);
-        written += period > 0 ? 3 : of_row * 1.5 + 5;
+        step += of_row * (p.walk.two ? 2 : 1) + 11;
+        written += of_row * 1.5 + 5;
         return begin + 30 + steps * step + strip * written;
     }
 
@@ -127,7 +123,6 @@ struct thread {
         double step
                 = load * std::max(1.0, rows / g.rows_together) + rows * chain;
         if (c.ahead > 1) step = std::max(load / c.ahead, chain);
-        if (period > 0 && c.ahead == 0) step += load / period - load;
         return (shared ? 40 : 2000)
                 + steps * (step + (p.walk.is_there() ? 30 : 0));
     }

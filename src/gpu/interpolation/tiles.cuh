@@ -132,10 +132,7 @@ struct kernel_of<s>::tile {
         auto *const to = destination();
         if constexpr (!walks) here -= from * p.column.read_pitch;
         const int planes = least(c.planes, g.outers - outer);
-        // Rows of a period are unrolled already.
-        constexpr int together = walk::repeats.rows > 0 ? 1 : 2;
-        lanes.template each_item<together>([&](walk &of, int inner,
-                                                   int number) {
+        lanes.template each_item<2>([&](walk &of, int inner, int number) {
             // Of different planes items are neighbours: threads side by side do the same. Where
             // they write to memory those of a plane are, which leaves fewer places that are
             // written in part.

@@ -8,7 +8,6 @@ namespace gradnn::gpu::resample {
 
 template <const specification_of_kernel &s>
 struct kernel_of<s>::walk {
-    static constexpr period repeats = period_of(p.rows);
     using row_sums = typename columns::row_sums;
     using raw_row = typename columns::raw_row;
     using other_row = typename columns::other_row;
@@ -120,30 +119,19 @@ struct kernel_of<s>::walk {
         written += open.current * p.walk.write_pitch;
         open.load_others(*this, written);
         rows_of_walk rows(read, end - row, along);
-        // Of whole periods weights are constants, but near the ends of the axis.
-        int one = 0, end_one = 0, stop = end;
-        if constexpr (repeats.rows > 0) {
-            constexpr int first_one = ceil_div(
-                    p.rows.odd_first - repeats.first(), repeats.written);
-            constexpr int end_of_all
-                    = floor_div(p.walk.written - p.rows.odd_last - 1
-                                      - repeats.last(),
-                              repeats.written)
-                    + 1;
-            // A row ahead of them opens the position that they begin with.
-            one = most(row / repeats.rows + 1, first_one);
-            end_one = least(end_of_all, end / repeats.rows);
-            if (one < end_one) stop = one * repeats.rows;
-        }
-#pragma unroll 1
-        for (;;) {
-            add_rows(rows, open, map, row, stop, written);
-            if (stop == end) break;
-#pragma unroll 1
-            for (; one < end_one; ++one)
-                add_period(rows, open, written);
-            row = end_one * repeats.rows;
-            stop = end;
+        step<sum_type> following {};
+        if (row < end) following = map.steps[row];
+        // Rows that are held in registers change places.
+        constexpr int together = rows_of_walk::copied ? 1 : most(1, c.ahead);
+#pragma unroll together
+        for (; row < end; ++row) {
+            row_sums sums;
+            rows.add_up_next(*this, sums);
+            const step<sum_type> now = following;
+            if (row + 1 < end) following = map.steps[row + 1];
+            while (open.current < now.low)
+                open.write_one(*this, written);
+            open.sums.add(now, sums);
         }
         while (open.current < at.end)
             open.write_one(*this, written);
@@ -206,41 +194,6 @@ struct kernel_of<s>::walk {
             }
         }
     };
-
-    __device__ __forceinline__ void add_rows(rows_of_walk &rows,
-            open_positions &open, const tables<sum_type> &map, int row, int end,
-            type *&written) {
-        step<sum_type> following {};
-        if (row < end) following = map.steps[row];
-        // Rows that are held in registers change places.
-        constexpr bool once = rows_of_walk::copied || repeats.rows > 0;
-        constexpr int together = once ? 1 : most(1, c.ahead);
-#pragma unroll together
-        for (; row < end; ++row) {
-            row_sums sums;
-            rows.add_up_next(*this, sums);
-            const step<sum_type> now = following;
-            if (row + 1 < end) following = map.steps[row + 1];
-            while (open.current < now.low)
-                open.write_one(*this, written);
-            open.sums.add(now, sums);
-        }
-    }
-    __device__ __forceinline__ void add_period(
-            rows_of_walk &rows, open_positions &open, type *&written) {
-        static constexpr period of = repeats;
-#pragma unroll
-        for (int t = 0; t < of.rows; ++t) {
-            row_sums sums;
-            rows.add_up_next(*this, sums);
-            const step<double> to = of.row[t];
-            const int before = t > 0 ? of.row[most(t - 1, 0)].low : of.before();
-#pragma unroll
-            for (int i = 0; i < to.low - before; ++i)
-                open.write_one(*this, written);
-            open.sums.add(to, sums);
-        }
-    }
 
     /// Of threads that read global memory.
     __device__ static void resample(
