@@ -179,13 +179,13 @@ std::string run_sample(random_source &random) {
     const sample of = random_sample(random, type_of<Type>());
     SCOPED_TRACE(detail::given(of.problem));
     std::string refusal;
-    const auto mapped = specifications_of({of.problem}, 16, refusal, true);
-    if (mapped.empty()) {
+    const auto mapped = specification_of({of.problem}, 16, refusal, true);
+    if (!mapped) {
         ADD_FAILURE() << refusal;
         return {};
     }
     sharing h = sharing_of(
-            mapped[0].specification, true, is_of_ones(mapped[0].maps[2]), 1);
+            mapped->specification, true, is_of_ones(mapped->maps[2]), 1);
     h.lanes = 1 << random.integer(0, 8);
     while (h.lanes * h.side > generic_threads)
         h.lanes /= 2;
@@ -210,7 +210,7 @@ std::string run_sample(random_source &random) {
     std::ranges::copy(elements, from);
     std::ranges::copy(diff_src, to);
     using run = strided_run<Type>;
-    run made {random, mapped[0], h,
+    run made {random, *mapped, h,
             reinterpret_cast<const typename run::stored *>(from),
             reinterpret_cast<typename run::stored *>(to)};
     made.run_any();
@@ -253,9 +253,9 @@ std::vector<float> first_image(interpolation_problem p, int64_t images,
     p.diff_src.dims[0] = p.diff_dst.dims[0] = images;
     if (images == 1) p.diff_src.strides[0] = p.diff_dst.strides[0] = 0;
     std::string refusal;
-    const auto mapped = specifications_of({p}, 16, refusal, true);
+    const auto mapped = specification_of({p}, 16, refusal, true);
     const sharing h = sharing_of(
-            mapped.at(0).specification, true, is_of_ones(mapped[0].maps[2]), 1);
+            mapped->specification, true, is_of_ones(mapped->maps[2]), 1);
     const auto count = static_cast<size_t>(images);
     const auto written_elements = static_cast<size_t>(p.diff_src.dims[1]
             * p.diff_src.dims[2] * p.diff_src.dims[3] * p.diff_src.dims[4]);
@@ -265,7 +265,7 @@ std::vector<float> first_image(interpolation_problem p, int64_t images,
     float *const written = &output[0].x + apart;
     for (size_t i = 0; i < count; ++i)
         std::ranges::copy(image, read + i * image.size());
-    strided_run<float> made {random, mapped[0], h, read, written};
+    strided_run<float> made {random, *mapped, h, read, written};
     made.run_any();
     return {written, written + written_elements};
 }
@@ -312,12 +312,12 @@ TEST(long_sums_emulated, same_bits_at_any_place_and_of_any_number_of_images) {
 sharing sharing_in_bf16(const std::array<int64_t, 5> &src,
         const std::array<int64_t, 5> &dst, bool nxc) {
     std::string refusal;
-    const auto mapped = specifications_of(
+    const auto mapped = specification_of(
             {dense_problem(detail::data_type::bf16, src, dst, nxc)}, 16,
             refusal, true);
-    EXPECT_FALSE(mapped.empty()) << refusal;
+    EXPECT_TRUE(mapped.has_value()) << refusal;
     return sharing_of(
-            mapped.at(0).specification, true, is_of_ones(mapped[0].maps[2]), 1);
+            mapped->specification, true, is_of_ones(mapped->maps[2]), 1);
 }
 
 // Threads and blocks follow from the taps of a sum, not from the number of sums.

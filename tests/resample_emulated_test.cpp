@@ -192,22 +192,22 @@ protected:
         const auto bytes = static_cast<int>(
                 detail::size_of(problem.problem.diff_src.type));
         std::string refusal;
-        const auto forms
-                = specifications_of(problem, aligned ? 16 : bytes, refusal);
-        const auto choices = choices_of(forms,
+        const auto form
+                = specification_of(problem, aligned ? 16 : bytes, refusal);
+        if (!form) return;
+        const auto choices = choices_of(*form,
                 generations[static_cast<size_t>(random.integer(0, last))]
                         .facts);
         if (choices.empty()) return;
-        const auto &[cost, form, cut_by] = choices.front();
         // Those drawn may sum along the walk first where a plan would not: other bits.
         const auto order_of = [](const problem_specification &of) {
             return std::pair {of.walk_first, of.walk.read_pitch};
         };
-        if (order_of(forms[form].specification)
+        if (order_of(form->specification)
                 != order_of(jobs.back().mapped.specification))
             return;
-        jobs.push_back({problems.size(), aligned, forms[form],
-                text_of({forms[form].specification, cut_by})});
+        jobs.push_back({problems.size(), aligned, *form,
+                text_of({form->specification, choices.front().cut_by})});
     }
 
     /// Kernels of `cuts` cuts for each of `count` random problems, and a plan's.
@@ -222,13 +222,13 @@ protected:
             for (size_t i = 0; i < cuts; ++i) {
                 const bool aligned = random.integer(0, 3) != 0;
                 std::string refusal;
-                const auto forms = specifications_of(fused,
+                auto drawn = specification_of(fused,
                         aligned ? 16
                                 : static_cast<int>(
                                         detail::size_of(p.diff_src.type)),
                         refusal);
-                if (forms.empty()) break;
-                mapped_problem form = random.pick(forms);
+                if (!drawn) break;
+                mapped_problem form = *std::move(drawn);
                 if (walks_first && form.specification.prologue == fused_op::none
                         && can_walk_first(form.specification)) {
                     problem_specification &of = form.specification;

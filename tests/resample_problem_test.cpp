@@ -84,10 +84,9 @@ TEST(resample_maps, the_order_of_sums_follows_from_one_image) {
                     {{1, 98, 98}, {1, 103, 103}, false}}) {
         std::string refusal;
         const auto order_of = [&](int64_t images, int alignment) {
-            return specifications_of(
+            return specification_of(
                     {dense_problem(images, 3, src, dst)}, alignment, refusal)
-                    .at(0)
-                    .specification.walk_first;
+                    ->specification.walk_first;
         };
         const bool first = order_of(1, 16);
         SCOPED_TRACE(text(src[0], 'x', src[1], 'x', src[2]));
@@ -97,7 +96,7 @@ TEST(resample_maps, the_order_of_sums_follows_from_one_image) {
                 EXPECT_EQ(order_of(images, alignment), first);
         detail::fused_interpolation ahead {dense_problem(2, 3, src, dst)};
         ahead.prologue = {detail::elementwise_kind::add};
-        EXPECT_EQ(specifications_of(ahead, 16, refusal).empty(), first);
+        EXPECT_NE(specification_of(ahead, 16, refusal).has_value(), first);
         EXPECT_EQ(refusal.empty(), !first) << refusal;
     }
 }
@@ -108,11 +107,11 @@ TEST(resample_maps, long_sums_are_taken_where_an_image_has_many) {
     for (const int64_t images : {1, 1000})
         for (const int64_t channels : {128, 127}) {
             std::string refusal;
-            const auto forms = specifications_of(
+            const auto form = specification_of(
                     {dense_problem(images, channels, {4, 4, 4}, {32, 32, 32}),
                             {}, {}},
                     16, refusal);
-            EXPECT_EQ(forms.empty(), channels < 128);
+            EXPECT_EQ(form.has_value(), channels == 128);
             EXPECT_EQ(refusal.find("given 8128 sums of 4096, 16 along")
                             != refusal.npos,
                     channels < 128)
@@ -128,9 +127,9 @@ TEST(resample_maps, the_first_row_may_jump) {
         p.axes[1].scale_given = given;
         p.axes[1].scale = 0.125F;
         std::string refusal;
-        const auto forms = specifications_of({p, {}, {}}, 16, refusal);
-        ASSERT_EQ(forms.size(), 1U) << refusal;
-        EXPECT_EQ(forms[0].specification.walk.jumps, given);
+        const auto form = specification_of({p, {}, {}}, 16, refusal);
+        ASSERT_TRUE(form) << refusal;
+        EXPECT_EQ(form->specification.walk.jumps, given);
     }
 }
 

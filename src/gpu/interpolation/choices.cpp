@@ -209,36 +209,35 @@ cut_problem::cut_problem(const mapped_problem &whole) : of(whole) {
     short_rows = written / moved * std::min(1.0, 64 / row_bytes);
 }
 
-std::vector<choice> choices_of(const std::vector<mapped_problem> &forms,
+std::vector<choice> choices_of(const mapped_problem &whole,
         const gpu_facts &gpu, size_t most_chosen, double most_cost) {
     // Priced in full: of each kind the best of a price without what is counted lane by lane,
     // which knows no conflicts and no sectors.
     constexpr size_t most_priced = 240, most_of_kind = 6;
-    const std::vector<cut_problem> problems(forms.begin(), forms.end());
+    const cut_problem of(whole);
     // With whether it is the full one, which is no lower, and the number of the choice.
     using price = std::tuple<double, bool, size_t>;
     std::map<price, choice> priced;
-    std::map<std::pair<size_t, int64_t>, std::set<price>> kinds;
+    std::map<int64_t, std::set<price>> kinds;
     size_t met = 0;
-    const auto meet = [&](size_t form, const cut &c, const geometry &g,
-                              const work_estimate &thread) {
-        const double cost = cost_of(problems[form], c, g, thread, gpu, false);
-        if (cost >= most_cost) return;
-        const price made {cost, false, met++};
-        std::set<price> &best = kinds[{form, kind_of(c)}];
-        if (best.size() == most_of_kind && made > *best.rbegin()) return;
-        best.insert(made);
-        priced.insert({made, {cost, form, c}});
-        if (best.size() > most_of_kind) {
-            priced.erase(*best.rbegin());
-            best.erase(*best.rbegin());
-        }
-        if (priced.size() <= most_priced) return;
-        priced.erase(std::prev(priced.end()));
-        most_cost = std::get<double>(priced.rbegin()->first);
-    };
-    for (size_t form = 0; form < forms.size(); ++form)
-        each_cut(problems[form], gpu, std::bind_front(meet, form));
+    each_cut(of, gpu,
+            [&](const cut &c, const geometry &g, const work_estimate &thread) {
+                const double cost = cost_of(of, c, g, thread, gpu, false);
+                if (cost >= most_cost) return;
+                const price made {cost, false, met++};
+                std::set<price> &best = kinds[kind_of(c)];
+                if (best.size() == most_of_kind && made > *best.rbegin())
+                    return;
+                best.insert(made);
+                priced.insert({made, {cost, c}});
+                if (best.size() > most_of_kind) {
+                    priced.erase(*best.rbegin());
+                    best.erase(*best.rbegin());
+                }
+                if (priced.size() <= most_priced) return;
+                priced.erase(std::prev(priced.end()));
+                most_cost = std::get<double>(priced.rbegin()->first);
+            });
     // The best, each unlike those before it.
     std::vector<choice> chosen;
     std::set<std::tuple<int64_t, int, int>> unlike;
@@ -247,7 +246,6 @@ std::vector<choice> choices_of(const std::vector<mapped_problem> &forms,
         const auto [cost, full, number] = key;
         priced.erase(key);
         if (!chosen.empty() && cost > power(2) * chosen.front().cost) break;
-        const cut_problem &of = problems[each.form];
         const cut &c = each.cut_by;
         if (!full) {
             const cut rest = of.p.walk_first ? rest_of_walk(c) : c;
@@ -290,7 +288,7 @@ double cost_in_order(
     one.outer[outermost] = static_cast<int>(
             std::max(1LL, elements / std::max(written, read)));
     one.walk_first = walk_first;
-    const auto choices = choices_of({{one, of.maps}}, of_h100, 1, most_cost);
+    const auto choices = choices_of({one, of.maps}, of_h100, 1, most_cost);
     return choices.empty() ? HUGE_VAL : choices.front().cost;
 }
 

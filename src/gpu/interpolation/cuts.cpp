@@ -29,12 +29,6 @@ std::vector<int> longest_vectors(
     return made;
 }
 
-/// Whether there is no walk that just goes from one row to the next.
-bool adds_up_rows(const problem_specification &p) {
-    return !p.walk.is_there() || p.walk.most_taps > 1
-            || p.walk.written != p.walk.read;
-}
-
 /// Parts of a row that a thread may have: a cut's vector, columns and how these are read.
 std::vector<cut> columns_of(const problem_specification &p) {
     std::vector<cut> made;
@@ -113,12 +107,9 @@ struct cut_list {
         c.strip = c.planes = c.parts = 1;
         c.threads = 128;
         const bool in_place = !walks || p.middle.is_there() || columns.rolled;
-        // What a thread finds once serves so many rows.
-        const int least_strip = adds_up_rows(p) ? 1 : least(16, p.walk.written);
         for (const int strip : parts_of(p.walk.written, true))
             for (const int ahead :
                     in_place ? std::vector {0} : std::vector {2, 4}) {
-                if (strip < least_strip) break;
                 c.strip = c.apart && !walks ? 128 : strip;
                 c.ahead = ahead;
                 const geometry g = geometry_of(p, c, columns);
@@ -298,7 +289,7 @@ struct cut_list {
 void each_cut(const cut_problem &whole, const gpu_facts &gpu,
         const cut_visitor &visit) {
     const problem_specification &p = whole.p;
-    const bool walks = p.walk.is_there(), adds_up = adds_up_rows(p);
+    const bool walks = p.walk.is_there();
     if (walks && !whole.of.maps[0].two_taps) return;
     const auto &[walk, middle, column] = whole.of.maps;
     cut_list list {whole, gpu, visit,
@@ -313,10 +304,9 @@ void each_cut(const cut_problem &whole, const gpu_facts &gpu,
             list.add_lines(c);
             continue;
         }
-        // A walk that adds nothing up pays where columns are constants.
-        if (!walks || adds_up || c.repeated) list.add_threads(c);
+        list.add_threads(c);
         // Copies compute nothing.
-        if (adds_up && p.prologue == fused_op::none && !c.exchanged
+        if (p.prologue == fused_op::none && !c.exchanged
                 && (walks || !p.middle.is_there()))
             list.add_tiles(c);
     }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,10 +26,9 @@ struct mapped_problem {
     bool any = false; ///< of any size, and as long sums as may be
 };
 
-/// The problem of tensors whose first elements are at multiples of so many bytes. In more
-/// than one form where there are ways to walk: the first serves as any. Empty, and the
-/// reason in `refusal`, where the kernels do not take it. Of `any`, for gpu_strided, one form.
-std::vector<mapped_problem> specifications_of(
+/// The problem of tensors whose first elements are at multiples of so many bytes; none, and the
+/// reason in `refusal`, where the kernels do not take it. `any` is for gpu_strided.
+std::optional<mapped_problem> specification_of(
         const detail::fused_interpolation &, int alignment,
         std::string &refusal, bool any = false);
 
@@ -53,7 +53,6 @@ struct host_tables {
 
 struct choice {
     double cost; ///< estimated cycles, to the power of 1.5
-    size_t form; ///< of the problem, by number
     cut cut_by;
 };
 
@@ -100,9 +99,8 @@ void each_cut(const cut_problem &, const gpu_facts &, const cut_visitor &visit);
 
 /// Those that are expected to be fastest, best first: at most so many. Those are left out that
 /// would cost more even without what is counted lane by lane; costs are cycles to the power of 1.5.
-std::vector<choice> choices_of(const std::vector<mapped_problem> &forms,
-        const gpu_facts &, size_t most_chosen = 12,
-        double most_cost = HUGE_VAL);
+std::vector<choice> choices_of(const mapped_problem &, const gpu_facts &,
+        size_t most_chosen = 12, double most_cost = HUGE_VAL);
 
 /// The cost of the best cut, of the same GPU whatever GPU there is, where the sums along the walk
 /// come first or last: none where they cannot, or where it is `most_cost`.

@@ -33,7 +33,7 @@ jit::kernel_launch launch_of(
             s.cut_by.threads, static_cast<size_t>(g.shared_bytes)};
 }
 
-/// A form of a problem and its kernel; without one what takes everything serves.
+/// A problem and its kernel; without one what takes everything serves.
 struct variant {
     problem_specification p;
     std::shared_ptr<const device_tables> map;
@@ -62,44 +62,39 @@ struct variant {
     }
 };
 
-/// All forms of a problem, with their maps on the device, and the choices among them for tensors
-/// at multiples of so many bytes.
+/// A problem with its maps on the device, and the choices for tensors at multiples of so many bytes.
 struct variants {
     compile_options options;
-    std::vector<mapped_problem> forms;
+    mapped_problem of;
     gpu_facts gpu = properties_of(options.device);
-    std::vector<std::shared_ptr<const device_tables>> maps = {};
+    std::shared_ptr<const device_tables> map
+            = std::make_shared<const device_tables>(
+                    upload_tables(options.device, of));
     std::vector<choice> choices = {};
     /// Of tensors at other multiples than those of 16 bytes, made when they are first met.
     std::once_flag met_others = {};
     variant others = {};
 
     void choose(int alignment) {
-        for (mapped_problem &each : forms)
-            each.specification.alignment = alignment;
-        if (options.specialise) choices = choices_of(forms, gpu);
+        of.specification.alignment = alignment;
+        if (options.specialise) choices = choices_of(of, gpu);
     }
-    /// Of the best `tried` ones from a number on, of the form of the first, the first that spills
-    /// no registers.
+    /// Of the best `tried` ones from a number on the first that spills no registers.
     variant compiled(size_t number, size_t tried) const {
-        const size_t form = choices.empty() ? 0 : choices[number].form;
-        const problem_specification &p = forms[form].specification;
+        const problem_specification &p = of.specification;
         std::vector<jit::kernel_launch> all;
         for (size_t i = number; i < choices.size() && all.size() < tried; ++i)
-            if (choices[i].form == form)
-                all.push_back(
-                        launch_of({p, choices[i].cut_by}, gpu.multiprocessors));
+            all.push_back(
+                    launch_of({p, choices[i].cut_by}, gpu.multiprocessors));
         std::string why = options.specialise ? "no way to cut the work fits"
                                              : "specialise is off";
         const auto taken = jit::load_without_spills(all, options, why);
-        if (taken)
-            return {p, maps[form], all[*taken], all[*taken].kernel->backend};
+        if (taken) return {p, map, all[*taken], all[*taken].kernel->backend};
         detail::log_event({.event = "kernel",
                 .engine = detail::text("gpu:", options.device),
                 .note = detail::text(name, " ahead of time: ", why)});
         why = why.substr(0, std::min(why.find(" ("), why.find(": ")));
-        return {p, maps[form], {},
-                detail::text("CUDA (ahead of time: ", why, ')')};
+        return {p, map, {}, detail::text("CUDA (ahead of time: ", why, ')')};
     }
 };
 
@@ -109,12 +104,10 @@ plan_or_refusal make_fused(const detail::fused_interpolation &problem,
         const compile_options &options) {
     constexpr size_t most_measured = 6;
     std::string refusal;
-    const std::shared_ptr<variants> all(new variants {
-            options, specifications_of(problem, vectors, refusal)});
-    if (all->forms.empty()) return plan_or_refusal::refuse(refusal);
-    for (const mapped_problem &each : all->forms)
-        all->maps.push_back(std::make_shared<const device_tables>(
-                upload_tables(options.device, each)));
+    auto whole = specification_of(problem, vectors, refusal);
+    if (!whole) return plan_or_refusal::refuse(refusal);
+    const std::shared_ptr<variants> all(
+            new variants {options, *std::move(whole)});
     all->choose(vectors);
     // By measuring one plan for each way to cut the work; else the best by estimate.
     const size_t tried = options.autotune ? 1 : most_tried;
@@ -147,12 +140,12 @@ plan_or_refusal make_fused(const detail::fused_interpolation &problem,
 plan_or_refusal make_strided(
         const interpolation_problem &problem, const compile_options &options) {
     std::string refusal;
-    const auto all = specifications_of({problem}, vectors, refusal, true);
-    if (all.empty()) return plan_or_refusal::refuse(refusal);
-    const problem_specification &p = all[0].specification;
-    const sharing h = sharing_of(p, true, is_of_ones(all[0].maps[2]), 1);
+    const auto whole = specification_of({problem}, vectors, refusal, true);
+    if (!whole) return plan_or_refusal::refuse(refusal);
+    const problem_specification &p = whole->specification;
+    const sharing h = sharing_of(p, true, is_of_ones(whole->maps[2]), 1);
     const auto map = std::make_shared<const device_tables>(
-            upload_tables(options.device, all[0]));
+            upload_tables(options.device, *whole));
     return std::make_unique<launched_plan>(
             [=, of = p](std::span<void *const> args, std::byte *sums,
                     const launch_stream &stream) {

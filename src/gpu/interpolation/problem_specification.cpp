@@ -108,12 +108,11 @@ std::string text_of(const pattern &of) {
 bool can_walk_first(const problem_specification &p) {
     constexpr int most_inner[] = {1, 3, 64, 64}; // more f32 was not measured
     return p.walk.is_there() && p.column.is_there()
-            && (p.walk.most_taps > 1 || p.walk.written != p.walk.read)
             && p.column.read_pitch == p.inner
             && p.inner <= most_inner[static_cast<int>(p.type)];
 }
 
-std::vector<mapped_problem> specifications_of(
+std::optional<mapped_problem> specification_of(
         const detail::fused_interpolation &whole, int alignment,
         std::string &refusal, bool any) {
     const interpolation_problem &p = whole.problem;
@@ -191,8 +190,6 @@ std::vector<mapped_problem> specifications_of(
     axes.push_back(axis_of(maps.back(), 0, 0));
     const size_t column = none - 1;
     if (!any) s.columns = pattern_of(maps[column], s.type);
-    std::vector<mapped_problem> made;
-    double least_cost = HUGE_VAL;
     const auto form_of = [&](size_t walk, size_t middle) {
         mapped_problem form {s, {maps[walk], maps[middle], maps[column]}, any};
         problem_specification &of = form.specification;
@@ -201,45 +198,22 @@ std::vector<mapped_problem> specifications_of(
         of.column = axes[column];
         return form;
     };
-    /// Whether it is faster with the walk first.
-    const auto turn = [&](mapped_problem &form) {
+    mapped_problem made = none == 3 ? form_of(0, 1)
+            : none == 2 ? form_of(walks ? 0 : none, walks ? none : 0)
+                        : form_of(none, none);
+    if (any) return made;
+    // In the order of sums that is expected to be fastest.
+    double least_cost = cost_in_order(made, false);
+    const auto try_first = [&](mapped_problem form) {
         const double cost = cost_in_order(form, true, least_cost);
-        form.specification.walk_first = cost < least_cost;
-        least_cost = std::min(cost, least_cost);
-        return form.specification.walk_first;
+        if (cost >= least_cost) return;
+        least_cost = cost;
+        form.specification.walk_first = true;
+        made = std::move(form);
     };
-    const auto add = [&](size_t walk, size_t middle) {
-        made.push_back(form_of(walk, middle));
-        if (any) return;
-        least_cost = cost_in_order(made.back(), false);
-        turn(made.back());
-    };
-    if (none == 3) {
-        add(0, 1);
-        mapped_problem other = form_of(1, 0);
-        if (!any && turn(other)) made.back() = std::move(other);
-    } else if (none == 2) {
-        add(walks ? 0 : none, walks ? none : 0);
-    } else {
-        add(none, none);
-        // Some rows one after the other, as a walk that adds none of them up: a thread finds
-        // its columns once for all. At most 4,096 that divide all, whose tables are small.
-        constexpr int longest = 4096;
-        int parts = ceil_div(s.outer[0], longest);
-        while (parts < longest && s.outer[0] % parts != 0)
-            ++parts;
-        const int rows = s.outer[0] % parts == 0 ? s.outer[0] / parts : 1;
-        if (walks && s.inner == 1 && rows > 1) {
-            maps.push_back(make_axis_map(p.mode, p.coordinates, {rows, rows}));
-            axes.push_back(
-                    axis_of(maps.back(), s.outer_write[0], s.outer_read[0]));
-            s.outer[0] /= rows;
-            s.outer_write[0] *= rows;
-            s.outer_read[0] *= rows;
-            add(none + 1, none);
-        }
-    }
-    if (s.prologue != fused_op::none && made[0].specification.walk_first) {
+    try_first(made);
+    if (none == 3) try_first(form_of(1, 0));
+    if (s.prologue != fused_op::none && made.specification.walk_first) {
         refusal = "takes no op ahead where the walk comes first";
         return {};
     }
