@@ -29,14 +29,14 @@ TEST(resample_lines, rows_at_odd_distances_are_stored_by_elements) {
     s.of.outer[3] = 1;
     s.of.alignment = 16;
     s.of.walk_first = true;
-    s.of.middle = {1, 1, 1, 1, false, false, 0, 0};
-    s.of.column = {4, 8, 3, 4, true, false, 1, 1};
+    s.of.middle = {1, 1, 1, 1, false, 0, 0};
+    s.of.column = {4, 8, 3, 4, true, 1, 1};
     s.cut_by.vector = s.cut_by.read_vector = 1;
     s.cut_by.columns = 4;
     s.cut_by.threads = 32;
     s.cut_by.parts = s.cut_by.planes = s.cut_by.middle_part = 1;
     for (const long long pitch : {8LL, 9LL, 10LL}) {
-        s.of.walk = {2, 4, 3, 3, true, false, pitch, 8};
+        s.of.walk = {2, 4, 3, 3, true, pitch, 8};
         EXPECT_EQ(geometry_of({rest_of_walk(s.of), rest_of_walk(s.cut_by)})
                           .write_vector,
                 pitch % 2 == 0 ? 2 : 1)
@@ -117,20 +117,6 @@ TEST(resample_maps, long_sums_are_taken_where_an_image_has_many) {
                     channels < 128)
                     << refusal;
         }
-}
-
-// Of rows that all add to the last position, as a scale far below that of the sizes has it,
-// the first positions have none.
-TEST(resample_maps, the_first_row_may_jump) {
-    interpolation_problem p = dense_problem(2, 3, {1, 3, 5}, {1, 4, 10});
-    for (const bool given : {false, true}) {
-        p.axes[1].scale_given = given;
-        p.axes[1].scale = 0.125F;
-        std::string refusal;
-        const auto form = specification_of({p, {}, {}}, 16, refusal);
-        ASSERT_TRUE(form) << refusal;
-        EXPECT_EQ(form->specification.walk.jumps, given);
-    }
 }
 
 } // namespace

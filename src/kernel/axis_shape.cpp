@@ -84,10 +84,8 @@ axis_shape shape_of(const axis_map &map) {
                 = std::min(made.least_taps, static_cast<int>(map.count(i)));
     });
     if (!map.two_taps) return made;
-    map.outputs().of_pairs().each_row(map.dst, [&](int64_t o) {
-        made.two = made.two || map.high_weight(o) != 0;
-        made.jumps |= map.low(o) > (o > 0 ? map.low(o - 1) : 0) + 1;
-    });
+    map.outputs().of_pairs().each_row(map.dst,
+            [&](int64_t o) { made.two = made.two || map.high_weight(o) != 0; });
     return made;
 }
 

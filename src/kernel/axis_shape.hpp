@@ -19,8 +19,6 @@ bool has_all(const axis_map &);
 struct axis_shape {
     int least_taps, most_taps; ///< of an input; the most are 1 at least
     bool two = false; ///< an output has up to two taps
-    /// And the first may be more than one beyond that of the output before, or beyond 0.
-    bool jumps = false;
 };
 axis_shape shape_of(const axis_map &);
 

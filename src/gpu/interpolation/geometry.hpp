@@ -330,40 +330,6 @@ constexpr void add_exchange(geometry &g, int middles) {
     g.items = warps * g.strips * middles * lanes;
 }
 
-/// Where the walk comes first: what is left, from rows of sums.
-constexpr problem_specification rest_of_walk(problem_specification p) {
-    constexpr axis none {1, 1, 1, 1, false, false, 0, 0};
-    // Every row that is written is a first one to it.
-    const auto lower = [&](long long pitch) {
-        while (pitch * bytes_of(p.type) % p.alignment)
-            p.alignment /= 2;
-    };
-    lower(p.walk.write_pitch);
-    p.walk = none;
-    p.walk_first = false;
-    p.reads_sums = true;
-    for (long long &pitch : p.outer_read)
-        pitch = 0;
-    p.column.read_pitch = p.inner;
-    // Positions of the middle axis are rows of their own.
-    if (p.middle.is_there()) {
-        for (int i = 0; i < most_outer; ++i) {
-            if (p.outer[i] > 1) lower(p.outer_write[i]);
-            p.outer[i] = 1;
-        }
-        p.outer[0] = p.middle.written;
-        p.outer_write[0] = p.middle.write_pitch;
-        p.outer_read[0] = row_of_middle(p);
-        p.middle = none;
-    }
-    return p;
-}
-constexpr cut rest_of_walk(cut c) {
-    c.strip = c.parts;
-    c.ahead = c.line_vector = c.words = 0;
-    return c;
-}
-
 /// Of threads that read global memory.
 constexpr void add_threads(
         geometry &g, const problem_specification &p, const cut &c) {

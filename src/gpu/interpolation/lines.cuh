@@ -307,6 +307,7 @@ struct kernel_of<s>::words {
                     slot ^= 1;
                 }
             }
+            of.sums.shift();
             ++current;
             written += p.walk.write_pitch;
         };
@@ -321,24 +322,12 @@ struct kernel_of<s>::words {
             const step<sum_type> now = of.steps[from_slot];
             from_slot = from_slot + 1 == c.ahead ? 0 : from_slot + 1;
             free_slot = free_slot + 1 == c.ahead ? 0 : free_slot + 1;
-            if (current == now.low) {
-                of.sums.add(now, raw);
-                continue;
-            }
-            finish();
-            if constexpr (p.walk.jumps) {
-                while (current < now.low) {
-                    of.sums.shift();
-                    finish();
-                }
-            }
-            of.sums.shift();
+            while (current < now.low)
+                finish();
             of.sums.add(now, raw);
         }
-        while (current < end) {
+        while (current < end)
             finish();
-            of.sums.shift();
-        }
     }
 };
 

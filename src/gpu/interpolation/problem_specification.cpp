@@ -33,8 +33,8 @@ constexpr int64_t longest_row = 1 << 20; ///< of axes that are made one
 axis axis_of(const axis_map &map, int64_t write_pitch, int64_t read_pitch) {
     const detail::axis_shape shape = shape_of(map);
     return {static_cast<int>(map.src), static_cast<int>(map.dst),
-            shape.least_taps, shape.most_taps, shape.two, shape.jumps,
-            write_pitch, read_pitch};
+            shape.least_taps, shape.most_taps, shape.two, write_pitch,
+            read_pitch};
 }
 
 pattern pattern_of(const axis_map &map, element type) {
@@ -87,8 +87,8 @@ std::string refusal_of(const interpolation_problem &p,
 
 std::string text_of(const axis &a) {
     return fields_text("written", a.written, "read", a.read, "least_taps",
-            a.least_taps, "most_taps", a.most_taps, "two", a.two, "jumps",
-            a.jumps, "write_pitch", a.write_pitch, "read_pitch", a.read_pitch);
+            a.least_taps, "most_taps", a.most_taps, "two", a.two, "write_pitch",
+            a.write_pitch, "read_pitch", a.read_pitch);
 }
 std::string text_of(const pattern &of) {
     if (of.written == 0) return "{}";

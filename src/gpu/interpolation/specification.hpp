@@ -15,7 +15,6 @@ struct axis {
     int written, read;
     int least_taps, most_taps; ///< of a position that is written
     bool two; ///< a position that is read has up to two taps
-    bool jumps; ///< and the first may be more than one beyond that of the one before, or 0
     long long write_pitch, read_pitch;
 
     constexpr bool is_there() const { return written > 1 || read > 1; }
@@ -232,6 +231,40 @@ constexpr long long tensor_extent(const problem_specification &p) {
 /// 8 and 16 bytes; smaller ones are more instructions than they save, and go to registers.
 constexpr bool rows_are_copied(const problem_specification &p, const cut &c) {
     return c.ahead > 0 && most(c.vector, c.read_vector) * bytes_of(p.type) >= 8;
+}
+
+/// Where the walk comes first: what is left, from rows of sums.
+constexpr problem_specification rest_of_walk(problem_specification p) {
+    constexpr axis none {1, 1, 1, 1, false, 0, 0};
+    // Every row that is written is a first one to it.
+    const auto lower = [&](long long pitch) {
+        while (pitch * bytes_of(p.type) % p.alignment)
+            p.alignment /= 2;
+    };
+    lower(p.walk.write_pitch);
+    p.walk = none;
+    p.walk_first = false;
+    p.reads_sums = true;
+    for (long long &pitch : p.outer_read)
+        pitch = 0;
+    p.column.read_pitch = p.inner;
+    // Positions of the middle axis are rows of their own.
+    if (p.middle.is_there()) {
+        for (int i = 0; i < most_outer; ++i) {
+            if (p.outer[i] > 1) lower(p.outer_write[i]);
+            p.outer[i] = 1;
+        }
+        p.outer[0] = p.middle.written;
+        p.outer_write[0] = p.middle.write_pitch;
+        p.outer_read[0] = row_of_middle(p);
+        p.middle = none;
+    }
+    return p;
+}
+constexpr cut rest_of_walk(cut c) {
+    c.strip = c.parts;
+    c.ahead = c.line_vector = c.words = 0;
+    return c;
 }
 
 } // namespace gradnn::gpu::resample
