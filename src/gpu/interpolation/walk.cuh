@@ -51,13 +51,9 @@ struct kernel_of<s>::walk {
     }
     __device__ __forceinline__ void add_up_row(
             row_sums &to, const read_type *row, bool exists) const {
-        if constexpr (g.rolled) {
-            along.add_up_rolled(to, row, exists);
-        } else {
-            raw_row raw;
-            along.load(raw, row, exists);
-            along.add_up(to, raw);
-        }
+        raw_row raw;
+        along.load(raw, row, exists);
+        along.add_up(to, raw);
     }
 
     /// After `along` found its columns. `read` is where the position `from` of the first axis
