@@ -87,7 +87,7 @@ TEST_F(gpu_choice, of_bench_cases_takes_each_row) {
 }
 
 // Cubic, antialiased and forward maps of any size: the kernel that is compiled for its
-// problem; of more than 32 terms along an axis the one that takes everything.
+// problem; of more than 512 terms along an axis the one that takes everything.
 TEST_F(gpu_choice, of_filters) {
     const engine e(engine::kind::gpu, 0);
     const interpolation_case large {"large", 2, 32, {256, 256}, {512, 512}};

@@ -27,6 +27,7 @@ struct kernel_of<s>::columns {
     bool inside[g.units];
     bool at_begin, at_end; ///< of a row, where no neighbour has more of it
     sum_type weights[c.columns][kept];
+    const sum_type *rolled_weights;
     fused_places others;
 
     __device__ static constexpr bool is_constant(int k) {
@@ -64,6 +65,7 @@ struct kernel_of<s>::columns {
             const place at = table.places[column];
             const sum_type *const of_column = table.weights
                     + column * static_cast<long long>(p.column.most_taps);
+            if constexpr (g.rolled) rolled_weights = of_column;
             int past = 0;
             if constexpr (!c.repeated) {
                 begin[k] = at.first * static_cast<int>(p.column.read_pitch);
@@ -79,7 +81,7 @@ struct kernel_of<s>::columns {
                                                            : sum_type(0);
             }
         }
-        if constexpr (!c.repeated) {
+        if constexpr (!c.repeated && !g.rolled) {
 #pragma unroll
             for (int u = 0; u < g.units; ++u)
                 inside[u] = g.always_inside[u]
@@ -160,6 +162,27 @@ struct kernel_of<s>::columns {
             }
             to[k][v] = added;
         });
+    }
+
+    /// The same for a column of many taps, in place of load and add_up.
+    __device__ __forceinline__ void add_up_rolled(
+            row_sums &to, const read_type *row, bool exists) const {
+#pragma unroll
+        for (int v = 0; v < c.vector; ++v)
+            to[0][v] = 0;
+        const read_type *at = row + begin[0];
+        const int taps = exists ? count[0] : 0;
+#pragma unroll 4
+        for (int t = 0; t < taps; ++t, at += p.column.read_pitch) {
+            raw_row loaded;
+            loaded[0] = unit::load(at);
+            if constexpr (loads > 1)
+                loaded[1] = unit::load(other_of(at, others.prologue));
+            const unit tap = taken(loaded, 0);
+#pragma unroll
+            for (int v = 0; v < c.vector; ++v)
+                to[0][v] = multiply_add(rolled_weights[t], tap[v], to[0][v]);
+        }
     }
 
     /// Of a row of diff_src, ahead of its sums: so that they are on their way meanwhile.

@@ -106,7 +106,7 @@ struct cut_list {
         const bool walks = p.walk.is_there();
         c.strip = c.planes = c.parts = 1;
         c.threads = 128;
-        const bool in_place = !walks || p.middle.is_there();
+        const bool in_place = !walks || p.middle.is_there() || columns.rolled;
         for (const int strip : parts_of(p.walk.written, true))
             for (const int ahead :
                     in_place ? std::vector {0} : std::vector {2, 4}) {

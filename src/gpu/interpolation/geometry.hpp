@@ -29,6 +29,7 @@ struct geometry {
     int kept_columns, kept_taps, most_kept;
     unsigned fed; ///< columns that have taps, a bit each
     int rows_together; ///< of the middle axis: whose loads are on their way together
+    bool rolled; ///< one column of many taps: a loop over them
     int first_position; ///< of a window, from the first of the period
     int tile_step; ///< positions that are read from a tile to the next
     /// Of a window whose ends neighbouring lanes have: positions of both ends. Of a warp, lanes
@@ -111,7 +112,12 @@ constexpr void add_places(
     const int taps = p.column.most_taps;
     g.fed = (1U << c.columns) - 1;
     g.units = c.columns * taps;
-    g.fits = g.units <= most_units;
+    if (g.units > most_units || taps > most_taps) {
+        g.rolled = true;
+        g.units = 1;
+        g.fits = c.columns == 1;
+        return;
+    }
     for (int k = 0; k < c.columns; ++k) {
         g.first_tap[k] = k * taps;
         g.taps[k] = taps;
@@ -214,8 +220,10 @@ constexpr geometry geometry_of_columns(
     g.rows_together = p.middle.most_taps;
     if (g.rows_together > most_rows_together
             || g.rows_together * g.units > most_units)
-        g.rows_together = least(
-                most_rows_together, most(1, most_loads_together / g.units));
+        g.rows_together = g.rolled
+                ? 1
+                : least(most_rows_together,
+                        most(1, most_loads_together / g.units));
 
     g.write_vector = c.vector > 1 || c.apart || p.column.write_pitch != 1
             ? 1

@@ -176,6 +176,7 @@ struct kernel_of<s>::words {
             sum_type *to, int first, const axis_table<sum_type> &map) {
         constexpr int wide = g.layer_vector, each = g.layer_vectors;
         constexpr int row = row_of_middle(p), taps = p.middle.most_taps;
+        constexpr int most_unrolled = 16;
         constexpr int apart = g.layer_threads * wide;
         using some_sums = jit::elements<sum_element, wide>;
 #pragma unroll 1
@@ -206,9 +207,15 @@ struct kernel_of<s>::words {
                                 weight, values[v], sums[k][v]);
                 }
             };
+            if constexpr (taps <= most_unrolled) {
 #pragma unroll
-            for (int tap = 0; tap < taps; ++tap)
-                if (tap < p.middle.least_taps || tap < at.count) add(tap);
+                for (int tap = 0; tap < taps; ++tap)
+                    if (tap < p.middle.least_taps || tap < at.count) add(tap);
+            } else {
+#pragma unroll 4
+                for (int tap = 0; tap < at.count; ++tap)
+                    add(tap);
+            }
             sum_type *const of_row = to + number * g.layer_pitch + begin;
 #pragma unroll
             for (int k = 0; k < each; ++k)

@@ -20,8 +20,10 @@ namespace {
 
 constexpr int64_t most_positions = int64_t {1} << 29;
 constexpr int64_t most_weights = int64_t {1} << 26;
-/// A thread has a sum, so that of longer ones an image must have many; not all images, on whose
-/// number no bits depend.
+/// Of one axis: sums of more lose digits where they are added one after the other.
+constexpr int64_t longest_chain = 512;
+/// Of all axes. A thread has a sum, so that of longer ones an image must have many, whose taps
+/// along an axis are unrolled; not all images, on whose number no bits depend.
 constexpr int64_t longest_sum = 2048;
 constexpr int64_t many_sums = 8192;
 /// Of channels side by side, each of whose terms is a load of its own.
@@ -60,9 +62,9 @@ std::string refusal_of(const interpolation_problem &p,
     if (maps.empty())
         return "takes an axis that is resampled, given equal sizes";
     int64_t terms = 1, longest = 0;
-    bool two_taps = true;
+    bool unrolled = true;
     for (const axis_map &map : maps) {
-        two_taps = two_taps && map.two_taps;
+        unrolled = unrolled && map.two_taps && map.max_count <= most_taps;
         longest = std::max(longest, map.max_count);
         terms = std::min(
                 terms * std::max<int64_t>(1, map.max_count), int64_t {1} << 32);
@@ -74,9 +76,9 @@ std::string refusal_of(const interpolation_problem &p,
     const int64_t most_terms = sums < many_sums && p.diff_dst.strides[1] == 1
             ? longest_of_channels
             : longest_sum;
-    if (longest > most_taps
-            || (terms > most_terms && !(two_taps && sums >= many_sums)))
-        return text("takes sums of at most ", most_taps,
+    if (longest > longest_chain
+            || (terms > most_terms && !(unrolled && sums >= many_sums)))
+        return text("takes sums of at most ", longest_chain,
                 " terms along an axis and, of less than ", many_sums,
                 " sums an image, ", most_terms, " in all; given ", sums,
                 " sums of ", terms, ", ", longest, " along an axis");

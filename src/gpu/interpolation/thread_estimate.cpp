@@ -83,6 +83,7 @@ struct thread {
     const bool shared = c.stages > 0 || p.reads_sums;
     const int unit = std::max(c.vector, c.read_vector);
     const int exchanged = c.exchanged ? g.left + g.right : 0;
+    const int rolled_taps = g.rolled ? p.column.most_taps : 0;
     /// Rows of the middle axis for one, and of the walk those that are read and written.
     const double rows = p.middle.is_there()
             ? (p.middle.most_taps + p.middle.least_taps) / 2.0
@@ -98,6 +99,8 @@ struct thread {
                 + taps * c.vector;
         // Each column has its own address.
         if (!c.repeated && c.vector == 1) row += c.columns;
+        if (g.rolled)
+            row = rolled_taps * (4 + c.vector * (read_bytes == 2 ? 2 : 1)) + 8;
         if (p.middle.is_there()) row += of_row + 4;
         double step = rows * row;
         double written = c.vector > 1
@@ -114,7 +117,9 @@ struct thread {
 
     double path() const {
         const double load = shared ? 40 : 700;
-        const double chain = 4.0 * g.most_kept + 20;
+        const double chain = g.rolled
+                ? 4.0 * rolled_taps + 20 + rolled_taps / 4.0 * load
+                : 4.0 * g.most_kept + 20;
         double step
                 = load * std::max(1.0, rows / g.rows_together) + rows * chain;
         if (c.ahead > 1) step = std::max(load / c.ahead, chain);
@@ -133,6 +138,7 @@ struct thread {
                             position * p.column.read_pitch * read_bytes),
                     unit * read_bytes, shared);
         }
+        if (g.rolled) of_row *= rolled_taps;
         of_row += exchanged * sum_words(p);
         // Places and weights, which threads that read global memory load each time.
         const double found = shared ? 0 : 2.0 * g.kept_columns + g.kept_taps;

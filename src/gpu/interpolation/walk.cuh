@@ -51,9 +51,13 @@ struct kernel_of<s>::walk {
     }
     __device__ __forceinline__ void add_up_row(
             row_sums &to, const read_type *row, bool exists) const {
-        raw_row raw;
-        along.load(raw, row, exists);
-        along.add_up(to, raw);
+        if constexpr (g.rolled) {
+            along.add_up_rolled(to, row, exists);
+        } else {
+            raw_row raw;
+            along.load(raw, row, exists);
+            along.add_up(to, raw);
+        }
     }
 
     /// After `along` found its columns. `read` is where the position `from` of the first axis
