@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "gpu/convolution/facts.hpp"
 #include "gpu/runtime/copy_shape.hpp"
 #include "gpu/runtime/launch.hpp"
 
@@ -49,13 +50,12 @@ convolution_operand operand_of(const six_axes &callers, const six_axes &seen,
 
 bool axes_exceed(const detail::convolution_problem &problem, int64_t most) {
     for (size_t i = 0; i < 3; ++i) {
-        const int64_t dst = problem.dst.dims[i + 2];
-        const int64_t window = problem.weights.dims[i + 3];
-        if (problem.src.dims[i + 2] > most || dst > most || window > most
-                || problem.strides[i] > most
-                || problem.dilations[i] > most / window
-                || problem.pads_begin[i] > most || problem.pads_begin[i] < -most
-                || dst > most / problem.strides[i])
+        const spatial_axis axis = spatial_axis_of(problem, i);
+        if (std::max({axis.src, axis.dst, axis.window, axis.stride, axis.pad,
+                    -axis.pad})
+                        > most
+                || axis.dilation > most / axis.window
+                || axis.dst > most / axis.stride)
             return true;
     }
     return false;
@@ -67,15 +67,13 @@ std::optional<detail::convolution_problem> of_met_positions(
     detail::convolution_problem met = problem;
     bool found = false;
     for (size_t i = 0; i < 3; ++i) {
-        const int64_t stride = problem.strides[i];
-        const int64_t count = problem.dst.dims[i + 2];
-        if (stride == 1 || count == 1 || problem.weights.dims[i + 3] != 1
-                || problem.pads_begin[i] != 0
-                || (problem.src.dims[i + 2] - 1) / stride < count - 1)
+        const spatial_axis axis = spatial_axis_of(problem, i);
+        if (axis.stride == 1 || axis.dst == 1 || axis.window != 1
+                || axis.pad != 0 || axis.span() > axis.src)
             continue;
         found = true;
-        met.src.dims[i + 2] = count;
-        met.src.strides[i + 2] *= stride;
+        met.src.dims[i + 2] = axis.dst;
+        met.src.strides[i + 2] *= axis.stride;
         met.strides[i] = met.dilations[i] = 1;
     }
     if (!found) return std::nullopt;

@@ -66,32 +66,17 @@ struct axis_window {
     int64_t pad = 0; ///< at either end
 };
 
-struct axis_shape {
-    int64_t src, weights, dst, stride, dilation, pad_begin;
-
-    int64_t window() const { return (weights - 1) * dilation + 1; }
-    /// src with its padding must be at least so long.
-    int64_t span() const { return (dst - 1) * stride + window(); }
-};
-
-axis_shape shape_of(const convolution_problem &p, size_t axis) {
-    return {p.src.dims[2 + axis], p.weights.dims[3 + axis],
-            p.dst.dims[2 + axis], p.strides[axis], p.dilations[axis],
-            p.pads_begin[axis]};
-}
-
 /// src with equal pads on both sides: the caller's own where that can be (what
 /// lies beyond the last window is free up to stride - 1 elements), else src
 /// extended or cropped. cuDNN 9.14 accepts pads that differ and gives wrong
 /// gradients for some of them.
-axis_window even_window(const axis_shape &axis) {
-    const int64_t end = axis.span() - axis.src - axis.pad_begin;
-    if (axis.pad_begin >= 0 && axis.pad_begin >= end
-            && axis.pad_begin < end + axis.stride)
-        return {axis.src, 0, axis.pad_begin};
-    int64_t pad = std::max<int64_t>(0, std::min(axis.pad_begin, end));
+axis_window even_window(const spatial_axis &axis) {
+    const int64_t end = axis.span() - axis.src - axis.pad;
+    if (axis.pad >= 0 && axis.pad >= end && axis.pad < end + axis.stride)
+        return {axis.src, 0, axis.pad};
+    int64_t pad = std::max<int64_t>(0, std::min(axis.pad, end));
     if (axis.span() - 2 * pad < 1) pad = 0;
-    return {axis.span() - 2 * pad, axis.pad_begin - pad, pad};
+    return {axis.span() - 2 * pad, axis.pad - pad, pad};
 }
 
 /// What the caller's tensor and cuDNN's, which has these strides, both have: of src as far
@@ -167,14 +152,14 @@ std::optional<problem_arrangement> arrange_as_given(
     made.direction = p.direction;
     made.widened = widened;
     std::array<axis_window, 3> src_windows;
-    for (size_t axis = 0; axis < 3; ++axis) {
-        const axis_shape shape = shape_of(p, axis);
-        src_windows[axis] = even_window(shape);
+    for (size_t i = 0; i < 3; ++i) {
+        const spatial_axis axis = spatial_axis_of(p, i);
+        src_windows[i] = even_window(axis);
         // Zeros around src that are most of it: only attributes without use make
         // them, and they take gigabytes.
         constexpr int64_t most_zeros = 64;
-        if (src_windows[axis].size
-                > most_zeros * (shape.src + shape.dst + shape.weights))
+        if (src_windows[i].size
+                > most_zeros * (axis.src + axis.dst + axis.window))
             return std::nullopt;
     }
     const size_t skip = has_depth(p) ? 0 : 1;
@@ -244,14 +229,14 @@ std::optional<problem_arrangement> arrange_as_given(
 /// long that the caller's pads may be those of both ends.
 convolution_problem with_even_pads(const convolution_problem &given) {
     convolution_problem made = given;
-    for (size_t axis = 0; axis < 3; ++axis) {
-        const axis_shape shape = shape_of(given, axis);
-        const int64_t end = shape.span() - shape.src - shape.pad_begin;
-        const int64_t stride = shape.pad_begin - end + 1;
+    for (size_t i = 0; i < 3; ++i) {
+        const spatial_axis axis = spatial_axis_of(given, i);
+        const int64_t end = axis.span() - axis.src - axis.pad;
+        const int64_t stride = axis.pad - end + 1;
         // Only absurd attributes need longer ones.
-        if (shape.dst == 1 && shape.dilation == 1 && shape.pad_begin > end
-                && stride <= 2 * shape.window())
-            made.strides[axis] = std::max(shape.stride, stride);
+        if (axis.dst == 1 && axis.dilation == 1 && axis.pad > end
+                && stride <= 2 * axis.reach())
+            made.strides[i] = std::max(axis.stride, stride);
     }
     return made;
 }

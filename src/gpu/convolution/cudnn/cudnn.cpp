@@ -119,14 +119,12 @@ bool leaves_operands(
 /// an illegal instruction or an illegal address there (doc/notes/cudnn_faults.md).
 bool strays(const convolution_problem &problem) {
     constexpr int64_t longest_step = 1 << 15;
-    for (size_t axis = 0; axis < 3; ++axis) {
-        const int64_t stride = problem.strides[axis];
-        const int64_t dilation = problem.dilations[axis];
-        if (std::max(stride, dilation) > longest_step) return true;
-        const int64_t pad = problem.pads_begin[axis];
-        const int64_t span = (problem.weights.dims[3 + axis] - 1) * dilation;
-        const int64_t last = (problem.dst.dims[2 + axis] - 1) * stride - pad;
-        if (pad > span + stride || last >= problem.src.dims[2 + axis] + stride)
+    for (size_t i = 0; i < 3; ++i) {
+        const spatial_axis axis = spatial_axis_of(problem, i);
+        if (std::max(axis.stride, axis.dilation) > longest_step
+                || axis.pad >= axis.reach() + axis.stride
+                || (axis.dst - 1) * axis.stride - axis.pad
+                        >= axis.src + axis.stride)
             return true;
     }
     return false;
