@@ -171,26 +171,25 @@ operand_data staged_convolution::bring(std::span<void *const> args,
                 .operands[index < work_.operands.size() ? index : work_.output];
     };
     size_t spare_bytes = 0;
-    for (size_t index = 0; index < count; ++index) {
-        const convolution_operand &operand = operand_of(index);
-        if (operand.staged) data[index] = start + offsets_[index];
-        if (misplaced(operand, args[index]))
-            spare_bytes += round_up(operand.bytes, staged_alignment);
-    }
-    if (spare_bytes != 0) [[unlikely]] {
-        std::byte *next = as_gpu(stream).spare(spare_bytes);
-        for (size_t index = 0; index < count; ++index) {
-            if (!misplaced(operand_of(index), args[index])) continue;
-            data[index] = next;
-            next += round_up(operand_of(index).bytes, staged_alignment);
-        }
-    }
+    for (size_t index = 0; index < count; ++index)
+        if (misplaced(operand_of(index), args[index]))
+            spare_bytes += round_up(operand_of(index).bytes, staged_alignment);
+    std::byte *spare
+            = spare_bytes != 0 ? as_gpu(stream).spare(spare_bytes) : nullptr;
     const launch_stream &native = as_gpu(stream);
     for (size_t index = 0; index < count; ++index) {
-        if (index == work_.output || data[index] == args[index]
+        const convolution_operand &operand = operand_of(index);
+        if (operand.staged) {
+            data[index] = start + offsets_[index];
+        } else if (misplaced(operand, args[index])) {
+            data[index] = spare;
+            spare += round_up(operand.bytes, staged_alignment);
+        } else {
+            continue;
+        }
+        if (index == work_.output
                 || (index < brought_.size() && brought_[index]))
             continue;
-        const convolution_operand &operand = operand_of(index);
         const auto *const from = static_cast<const std::byte *>(args[index])
                 + operand.callers_start;
         const auto staged_start = static_cast<size_t>(operand.staged_start);
