@@ -1,5 +1,3 @@
-// Which problems convolution.gpu_col2im takes, in which portions, and where the products
-// of a position lie. Plain host arithmetic.
 #include "gpu/convolution/col2im/cut.hpp"
 
 #include <algorithm>
@@ -22,21 +20,18 @@ using implicit_gemm::dense_problem;
 std::string reason_against(const convolution_problem &problem) {
     constexpr int64_t longest_axis = 1 << 20; // a table has 8 bytes a point
     constexpr int64_t longest_stride = 1 << 15;
-    constexpr int64_t most_elements = int64_t {1} << 31;
     if (axes_exceed(problem, longest_axis))
         return text("takes axes, windows, strides and pads of at most 2^20; ",
                 detail::given(problem));
-    int64_t elements = problem.src.dims[0] * problem.src.dims[1];
     int64_t taps = 1; // of a sum, at most
     for (size_t axis = 0; axis < 3; ++axis) {
         if (problem.strides[axis] > longest_stride)
             return text("takes strides of at most 2^15, given ",
                     problem.strides[axis]);
-        if (elements < most_elements) elements *= problem.src.dims[axis + 2];
         taps *= std::min(
                 problem.dst.dims[axis + 2], taps_of_a_point(problem, axis));
     }
-    if (elements >= most_elements)
+    if (elements_of(problem.src) >= 0x1p31)
         return text("takes fewer than 2^31 elements of src; ",
                 detail::given(problem));
     // After 12,288 terms of a product, so that a sum has 13,107 additions at most.
