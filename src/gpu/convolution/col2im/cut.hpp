@@ -9,7 +9,6 @@
 
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/device/rounding.hpp"
-#include "gpu/runtime/device.hpp"
 #include "kernel/kernel.hpp"
 
 namespace gradnn::gpu::col2im {
