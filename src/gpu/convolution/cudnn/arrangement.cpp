@@ -148,23 +148,23 @@ std::optional<problem_arrangement> arrange_as_given(
     problem_arrangement made;
     made.direction = p.direction;
     made.widened = widened;
+    const size_t skip = has_depth(p) ? 0 : 1;
+    made.space = skip == 1 ? 2 : 3;
     std::array<axis_window, 3> src_windows;
+    bool moved = false;
     for (size_t i = 0; i < 3; ++i) {
         const spatial_axis axis = spatial_axis_of(p, i);
-        src_windows[i] = even_window(axis);
+        const axis_window &window = src_windows[i] = even_window(axis);
+        moved = moved || window.shift != 0;
         // Zeros around src that are most of it: only attributes without use make
         // them, and they take gigabytes.
         constexpr int64_t most_zeros = 64;
-        if (src_windows[i].size
-                > most_zeros * (axis.src + axis.dst + axis.window))
+        if (window.size > most_zeros * (axis.src + axis.dst + axis.window))
             return std::nullopt;
-    }
-    const size_t skip = has_depth(p) ? 0 : 1;
-    made.space = skip == 1 ? 2 : 3;
-    for (size_t axis = skip; axis < 3; ++axis) {
-        made.strides[axis - skip] = p.strides[axis];
-        made.dilations[axis - skip] = p.dilations[axis];
-        made.pads[axis - skip] = src_windows[axis].pad;
+        if (i < skip) continue;
+        made.strides[i - skip] = axis.stride;
+        made.dilations[i - skip] = axis.dilation;
+        made.pads[i - skip] = window.pad;
     }
 
     const std::array<six_axes, 3> callers {
@@ -178,8 +178,6 @@ std::optional<problem_arrangement> arrange_as_given(
     }
     for (size_t axis = 0; axis < 3; ++axis)
         all_dims[0][2 + axis] = src_windows[axis].size;
-    const bool moved = std::ranges::any_of(src_windows,
-            [](const axis_window &window) { return window.shift != 0; });
     // Of what need not be staged.
     const auto own_strides = [&](size_t index) -> std::optional<array5> {
         const six_axes &tensor = callers[index];
