@@ -51,29 +51,6 @@ int64_t multiplied_bytes(
             : detail::size_of(type);
 }
 
-/// Products of tiles of tensor cores for a point of one group's dst, and how many a
-/// multiprocessor computes in a cycle.
-double cycles_of_tiles(
-        const convolution_problem &problem, const compile_options &options) {
-    const auto &weights = problem.weights.dims;
-    const bool of_weights = is_of_weights(problem);
-    const bool to_src = is_to_src(problem);
-    const int64_t bytes = multiplied_bytes(problem, options);
-    const int64_t window = weights[3] * weights[4] * weights[5];
-    // Gradients of weights gather src, of volumes by more instructions.
-    const double gathers = of_weights && has_depth(problem) ? 0.65 : 1;
-    const double tile = bytes == 8 ? 45 * gathers
-            : bytes == 4           ? 95 * gathers
-            : of_weights           ? 390
-                                   : 700;
-    const double products = of_weights
-            ? 1.0 * round_up(weights[1], bytes == 4 ? 32 : 64)
-                    * round_up(round_up(weights[2], 16 / bytes) * window, 64)
-            : 1.0 * window * round_up(weights[to_src ? 2 : 1], 32)
-                    * round_up(weights[to_src ? 1 : 2], bytes == 2 ? 64 : 16);
-    return products / tile;
-}
-
 /// Cycles of 1.7 GHz that a multiprocessor has for a point of dst, of a group.
 struct cycles_of_a_point {
     static constexpr double bytes_of_a_cycle = 15;
@@ -110,8 +87,26 @@ struct cycles_of_a_point {
                 / detail::size_of(problem.src.type);
         return with_moved(products / rate) + (last ? 0 : copies * moved);
     }
+    /// By whole tiles of tensor cores.
     double of_tiles(const compile_options &options) const {
-        return with_moved(cycles_of_tiles(problem, options));
+        const bool of_weights = is_of_weights(problem);
+        const bool to_src = is_to_src(problem);
+        const int64_t bytes = multiplied_bytes(problem, options);
+        const int64_t window = weights[3] * weights[4] * weights[5];
+        // Gradients of weights gather src, of volumes by more instructions.
+        const double gathers = of_weights && has_depth(problem) ? 0.65 : 1;
+        const double rate = bytes == 8 ? 45 * gathers
+                : bytes == 4           ? 95 * gathers
+                : of_weights           ? 390
+                                       : 700;
+        const double multiplied = of_weights
+                ? 1.0 * round_up(weights[1], bytes == 4 ? 32 : 64)
+                        * round_up(
+                                round_up(weights[2], 16 / bytes) * window, 64)
+                : 1.0 * window * round_up(weights[to_src ? 2 : 1], 32)
+                        * round_up(
+                                weights[to_src ? 1 : 2], bytes == 2 ? 64 : 16);
+        return with_moved(multiplied / rate);
     }
     /// One part after the other, each with launches and copies. What is left to cuDNN, more parts
     /// and long windows, is slower than by any other kernel.

@@ -42,6 +42,23 @@ inline bool are_dense(
     return true;
 }
 
+/// Position y of dst meets y * stride - pad + k * dilation of src, for each k of the window.
+struct spatial_axis {
+    int64_t src, dst, window, stride, dilation, pad;
+
+    /// From the first position of src that a window meets to its last one, both included.
+    int64_t reach() const { return (window - 1) * dilation + 1; }
+    /// The same of all windows.
+    int64_t span() const { return (dst - 1) * stride + reach(); }
+};
+
+inline spatial_axis spatial_axis_of(
+        const convolution_problem &problem, size_t axis) {
+    return {problem.src.dims[axis + 2], problem.dst.dims[axis + 2],
+            problem.weights.dims[axis + 3], problem.strides[axis],
+            problem.dilations[axis], problem.pads_begin[axis]};
+}
+
 /// Of an image.
 inline int64_t positions_of(const detail::tensor_view &tensor) {
     return tensor.dims[2] * tensor.dims[3] * tensor.dims[4];

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "gpu/convolution/facts.hpp"
 #include "gpu/runtime/copy_shape.hpp"
 #include "gpu/runtime/launch.hpp"
 
@@ -49,13 +50,12 @@ convolution_operand operand_of(const six_axes &callers, const six_axes &seen,
 
 bool axes_exceed(const detail::convolution_problem &problem, int64_t most) {
     for (size_t i = 0; i < 3; ++i) {
-        const int64_t dst = problem.dst.dims[i + 2];
-        const int64_t window = problem.weights.dims[i + 3];
-        if (problem.src.dims[i + 2] > most || dst > most || window > most
-                || problem.strides[i] > most
-                || problem.dilations[i] > most / window
-                || problem.pads_begin[i] > most || problem.pads_begin[i] < -most
-                || dst > most / problem.strides[i])
+        const spatial_axis axis = spatial_axis_of(problem, i);
+        if (std::max({axis.src, axis.dst, axis.window, axis.stride, axis.pad,
+                    -axis.pad})
+                        > most
+                || axis.dilation > most / axis.window
+                || axis.dst > most / axis.stride)
             return true;
     }
     return false;
@@ -67,15 +67,13 @@ std::optional<detail::convolution_problem> of_met_positions(
     detail::convolution_problem met = problem;
     bool found = false;
     for (size_t i = 0; i < 3; ++i) {
-        const int64_t stride = problem.strides[i];
-        const int64_t count = problem.dst.dims[i + 2];
-        if (stride == 1 || count == 1 || problem.weights.dims[i + 3] != 1
-                || problem.pads_begin[i] != 0
-                || (problem.src.dims[i + 2] - 1) / stride < count - 1)
+        const spatial_axis axis = spatial_axis_of(problem, i);
+        if (axis.stride == 1 || axis.dst == 1 || axis.window != 1
+                || axis.pad != 0 || axis.span() > axis.src)
             continue;
         found = true;
-        met.src.dims[i + 2] = count;
-        met.src.strides[i + 2] *= stride;
+        met.src.dims[i + 2] = axis.dst;
+        met.src.strides[i + 2] *= axis.stride;
         met.strides[i] = met.dilations[i] = 1;
     }
     if (!found) return std::nullopt;
@@ -173,26 +171,25 @@ operand_data staged_convolution::bring(std::span<void *const> args,
                 .operands[index < work_.operands.size() ? index : work_.output];
     };
     size_t spare_bytes = 0;
-    for (size_t index = 0; index < count; ++index) {
-        const convolution_operand &operand = operand_of(index);
-        if (operand.staged) data[index] = start + offsets_[index];
-        if (misplaced(operand, args[index]))
-            spare_bytes += round_up(operand.bytes, staged_alignment);
-    }
-    if (spare_bytes != 0) [[unlikely]] {
-        std::byte *next = as_gpu(stream).spare(spare_bytes);
-        for (size_t index = 0; index < count; ++index) {
-            if (!misplaced(operand_of(index), args[index])) continue;
-            data[index] = next;
-            next += round_up(operand_of(index).bytes, staged_alignment);
-        }
-    }
+    for (size_t index = 0; index < count; ++index)
+        if (misplaced(operand_of(index), args[index]))
+            spare_bytes += round_up(operand_of(index).bytes, staged_alignment);
+    std::byte *spare
+            = spare_bytes != 0 ? as_gpu(stream).spare(spare_bytes) : nullptr;
     const launch_stream &native = as_gpu(stream);
     for (size_t index = 0; index < count; ++index) {
-        if (index == work_.output || data[index] == args[index]
+        const convolution_operand &operand = operand_of(index);
+        if (operand.staged) {
+            data[index] = start + offsets_[index];
+        } else if (misplaced(operand, args[index])) {
+            data[index] = spare;
+            spare += round_up(operand.bytes, staged_alignment);
+        } else {
+            continue;
+        }
+        if (index == work_.output
                 || (index < brought_.size() && brought_[index]))
             continue;
-        const convolution_operand &operand = operand_of(index);
         const auto *const from = static_cast<const std::byte *>(args[index])
                 + operand.callers_start;
         const auto staged_start = static_cast<size_t>(operand.staged_start);

@@ -12,9 +12,8 @@ using detail::text;
 
 device_guard::device_guard(int device) {
     check(cudaGetDevice(&previous_), "cudaGetDevice");
-    if (previous_ == device) return;
-    check(cudaSetDevice(device), "cudaSetDevice");
-    changed_ = true;
+    changed_ = previous_ != device;
+    if (changed_) check(cudaSetDevice(device), "cudaSetDevice");
 }
 
 device_guard::~device_guard() {

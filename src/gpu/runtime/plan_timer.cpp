@@ -46,14 +46,14 @@ public:
         for (const size_t bytes : argument_bytes) {
             const device_buffer &tensor = tensors_.emplace_back(device, bytes);
             data_.push_back(tensor.data());
-            fill(tensor);
+            watch_.fill_with_zeros(tensor);
         }
     }
     ~scratch() { ignore(cudaStreamSynchronize(watch_.stream())); }
 
     /// Of one execution, none of whose data is in the cache before.
     double microseconds(const detail::plan &plan) {
-        fill(other_data_);
+        watch_.fill_with_zeros(other_data_);
         return 1e3 * double {watch_.milliseconds(1, [&] {
             plan.execute(
                     data_, static_cast<std::byte *>(workspace_.data()), queue_);
@@ -61,12 +61,6 @@ public:
     }
 
 private:
-    void fill(const device_buffer &buffer) const {
-        check(cudaMemsetAsync(
-                      buffer.data(), 0, buffer.size_bytes(), watch_.stream()),
-                "cudaMemsetAsync");
-    }
-
     const device_buffer other_data_; ///< as large as the cache
     const device_buffer workspace_;
     std::vector<device_buffer> tensors_;

@@ -48,6 +48,11 @@ public:
 
     cudaStream_t stream() const { return stream_; }
 
+    void fill_with_zeros(const device_buffer &buffer) const {
+        check(cudaMemsetAsync(buffer.data(), 0, buffer.size_bytes(), stream_),
+                "cudaMemsetAsync");
+    }
+
     /// Of one run of `runs`, which do not wait for the host. `work` submits to
     /// the stream. Waits until it is done.
     template <typename Work>

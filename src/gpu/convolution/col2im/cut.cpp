@@ -1,6 +1,7 @@
-// Which problems convolution.gpu_col2im takes, in which portions, and where the products
-// of a position lie. Plain host arithmetic.
 #include "gpu/convolution/col2im/cut.hpp"
+
+#include <algorithm>
+#include <numeric>
 
 #include "base/text.hpp"
 #include "gpu/convolution/facts.hpp"
@@ -19,21 +20,18 @@ using implicit_gemm::dense_problem;
 std::string reason_against(const convolution_problem &problem) {
     constexpr int64_t longest_axis = 1 << 20; // a table has 8 bytes a point
     constexpr int64_t longest_stride = 1 << 15;
-    constexpr int64_t most_elements = int64_t {1} << 31;
     if (axes_exceed(problem, longest_axis))
         return text("takes axes, windows, strides and pads of at most 2^20; ",
                 detail::given(problem));
-    int64_t elements = problem.src.dims[0] * problem.src.dims[1];
     int64_t taps = 1; // of a sum, at most
     for (size_t axis = 0; axis < 3; ++axis) {
         if (problem.strides[axis] > longest_stride)
             return text("takes strides of at most 2^15, given ",
                     problem.strides[axis]);
-        if (elements < most_elements) elements *= problem.src.dims[axis + 2];
         taps *= std::min(
                 problem.dst.dims[axis + 2], taps_of_a_point(problem, axis));
     }
-    if (elements >= most_elements)
+    if (elements_of(problem.src) >= 0x1p31)
         return text("takes fewer than 2^31 elements of src; ",
                 detail::given(problem));
     // After 12,288 terms of a product, so that a sum has 13,107 additions at most.
@@ -96,20 +94,31 @@ problem_shape shape_of(const convolution_problem &problem, int64_t pitch,
     // Of a position of dst and of the window, the innermost axis first.
     int64_t dst_pitch = pitch;
     int64_t window_pitch = dims[1];
-    for (size_t axis = 3; axis-- > 0;) {
-        const window_axis along(problem, axis);
-        shape.src[axis] = exact_divider(along.src);
-        shape.next[axis] = static_cast<int32_t>(
-                along.step * window_pitch - along.back * dst_pitch);
-        shape.table[axis] = static_cast<int>(taps.size());
-        for (int64_t x = 0; x < along.src; ++x) {
-            const axis_taps of = along.taps_of(x);
-            taps.push_back({static_cast<int32_t>(of.position * dst_pitch
-                                    + of.first * window_pitch),
-                    static_cast<int32_t>(of.count)});
+    for (size_t i = 3; i-- > 0;) {
+        const auto axis = spatial_axis_of(problem, i);
+        const int64_t common = std::gcd(axis.stride, axis.dilation);
+        const int64_t step = axis.stride / common; // from tap to tap of an x
+        const int64_t back = axis.dilation / common; // of dst, meanwhile
+        shape.src[i] = exact_divider(axis.src);
+        shape.next[i]
+                = static_cast<int32_t>(step * window_pitch - back * dst_pitch);
+        shape.table[i] = static_cast<int>(taps.size());
+        for (int64_t x = 0; x < axis.src; ++x) {
+            // The first tap k that meets a y of dst; at is y * stride.
+            int64_t k = 0, at = x + axis.pad;
+            for (; k < axis.window
+                    && (at % axis.stride != 0 || at / axis.stride >= axis.dst);
+                    ++k)
+                at -= axis.dilation;
+            product_taps &of = taps.emplace_back();
+            if (k == axis.window || at < 0) continue;
+            const int64_t y = at / axis.stride;
+            of.offset = static_cast<int32_t>(y * dst_pitch + k * window_pitch);
+            of.count = static_cast<int32_t>(
+                    std::min((axis.window - 1 - k) / step, y / back) + 1);
         }
-        dst_pitch *= along.dst;
-        window_pitch *= along.window;
+        dst_pitch *= axis.dst;
+        window_pitch *= axis.window;
     }
     shape.image = dst_pitch;
     return shape;

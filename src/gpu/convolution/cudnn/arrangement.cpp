@@ -66,32 +66,17 @@ struct axis_window {
     int64_t pad = 0; ///< at either end
 };
 
-struct axis_shape {
-    int64_t src, weights, dst, stride, dilation, pad_begin;
-
-    int64_t window() const { return (weights - 1) * dilation + 1; }
-    /// src with its padding must be at least so long.
-    int64_t span() const { return (dst - 1) * stride + window(); }
-};
-
-axis_shape shape_of(const convolution_problem &p, size_t axis) {
-    return {p.src.dims[2 + axis], p.weights.dims[3 + axis],
-            p.dst.dims[2 + axis], p.strides[axis], p.dilations[axis],
-            p.pads_begin[axis]};
-}
-
 /// src with equal pads on both sides: the caller's own where that can be (what
 /// lies beyond the last window is free up to stride - 1 elements), else src
 /// extended or cropped. cuDNN 9.14 accepts pads that differ and gives wrong
 /// gradients for some of them.
-axis_window even_window(const axis_shape &axis) {
-    const int64_t end = axis.span() - axis.src - axis.pad_begin;
-    if (axis.pad_begin >= 0 && axis.pad_begin >= end
-            && axis.pad_begin < end + axis.stride)
-        return {axis.src, 0, axis.pad_begin};
-    int64_t pad = std::max<int64_t>(0, std::min(axis.pad_begin, end));
+axis_window even_window(const spatial_axis &axis) {
+    const int64_t end = axis.span() - axis.src - axis.pad;
+    if (axis.pad >= 0 && axis.pad >= end && axis.pad < end + axis.stride)
+        return {axis.src, 0, axis.pad};
+    int64_t pad = std::max<int64_t>(0, std::min(axis.pad, end));
     if (axis.span() - 2 * pad < 1) pad = 0;
-    return {axis.span() - 2 * pad, axis.pad_begin - pad, pad};
+    return {axis.span() - 2 * pad, axis.pad - pad, pad};
 }
 
 /// What the caller's tensor and cuDNN's, which has these strides, both have: of src as far
@@ -130,13 +115,10 @@ struct channel_counts {
     int64_t src, dst;
 };
 
-/// Of a convolution of one group in 16 bits and NXC: both filled up with zeros to
-/// multiples of 8, which kernels read at a time, or both the caller's. Not where more than
-/// a third would be zeros, unless both tensors are filled and that adds an eighth at most:
-/// cuDNN, left to it, copies the long one too. `src_staged`, `dst_staged`: the tensor is
-/// copied anyway. What is not is copied for gradients of weights and for those of src with
-/// strides: 0.57 to 0.95 and 0.68 to 1.08 of the time, of other data 0.89 to 2.7 (26
-/// convolutions, H100, a39b004).
+/// Of a convolution of one group in 16 bits and NXC: both filled up with zeros (README.md),
+/// or both the caller's. `src_staged`, `dst_staged`: the tensor is copied anyway. To copy
+/// what is not takes 0.57 to 0.95 of the time in gradients of weights, 0.68 to 1.08 in those
+/// of src with strides, and 0.89 to 2.7 in other data (26 convolutions, H100, a39b004).
 channel_counts filled_channels(
         const convolution_problem &p, bool src_staged, bool dst_staged) {
     const channel_counts callers {p.src.dims[1], p.dst.dims[1]};
@@ -166,23 +148,23 @@ std::optional<problem_arrangement> arrange_as_given(
     problem_arrangement made;
     made.direction = p.direction;
     made.widened = widened;
+    const size_t skip = has_depth(p) ? 0 : 1;
+    made.space = skip == 1 ? 2 : 3;
     std::array<axis_window, 3> src_windows;
-    for (size_t axis = 0; axis < 3; ++axis) {
-        const axis_shape shape = shape_of(p, axis);
-        src_windows[axis] = even_window(shape);
+    bool moved = false;
+    for (size_t i = 0; i < 3; ++i) {
+        const spatial_axis axis = spatial_axis_of(p, i);
+        const axis_window &window = src_windows[i] = even_window(axis);
+        moved = moved || window.shift != 0;
         // Zeros around src that are most of it: only attributes without use make
         // them, and they take gigabytes.
         constexpr int64_t most_zeros = 64;
-        if (src_windows[axis].size
-                > most_zeros * (shape.src + shape.dst + shape.weights))
+        if (window.size > most_zeros * (axis.src + axis.dst + axis.window))
             return std::nullopt;
-    }
-    const size_t skip = has_depth(p) ? 0 : 1;
-    made.space = skip == 1 ? 2 : 3;
-    for (size_t axis = skip; axis < 3; ++axis) {
-        made.strides[axis - skip] = p.strides[axis];
-        made.dilations[axis - skip] = p.dilations[axis];
-        made.pads[axis - skip] = src_windows[axis].pad;
+        if (i < skip) continue;
+        made.strides[i - skip] = axis.stride;
+        made.dilations[i - skip] = axis.dilation;
+        made.pads[i - skip] = window.pad;
     }
 
     const std::array<six_axes, 3> callers {
@@ -196,8 +178,6 @@ std::optional<problem_arrangement> arrange_as_given(
     }
     for (size_t axis = 0; axis < 3; ++axis)
         all_dims[0][2 + axis] = src_windows[axis].size;
-    const bool moved = std::ranges::any_of(src_windows,
-            [](const axis_window &window) { return window.shift != 0; });
     // Of what need not be staged.
     const auto own_strides = [&](size_t index) -> std::optional<array5> {
         const six_axes &tensor = callers[index];
@@ -244,14 +224,14 @@ std::optional<problem_arrangement> arrange_as_given(
 /// long that the caller's pads may be those of both ends.
 convolution_problem with_even_pads(const convolution_problem &given) {
     convolution_problem made = given;
-    for (size_t axis = 0; axis < 3; ++axis) {
-        const axis_shape shape = shape_of(given, axis);
-        const int64_t end = shape.span() - shape.src - shape.pad_begin;
-        const int64_t stride = shape.pad_begin - end + 1;
+    for (size_t i = 0; i < 3; ++i) {
+        const spatial_axis axis = spatial_axis_of(given, i);
+        const int64_t end = axis.span() - axis.src - axis.pad;
+        const int64_t stride = axis.pad - end + 1;
         // Only absurd attributes need longer ones.
-        if (shape.dst == 1 && shape.dilation == 1 && shape.pad_begin > end
-                && stride <= 2 * shape.window())
-            made.strides[axis] = std::max(shape.stride, stride);
+        if (axis.dst == 1 && axis.dilation == 1 && axis.pad > end
+                && stride <= 2 * axis.reach())
+            made.strides[i] = std::max(axis.stride, stride);
     }
     return made;
 }

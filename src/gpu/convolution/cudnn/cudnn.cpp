@@ -69,12 +69,14 @@ std::unique_ptr<detail::plan> plan_of(
         chosen.execute(handle.get(), data, own);
     };
     const auto &[src, weights, dst] = arrangement.operands;
+    const size_t version = library().version;
     return std::make_unique<staged_convolution>(
             staged_work {.operands = {src, weights, dst},
                     .output = arrangement.output(),
                     .own_bytes = chosen.workspace_bytes,
                     .launches = launches,
-                    .library = text("cuDNN ", version_text()),
+                    .library = text("cuDNN ", version / 10000, '.',
+                            version / 100 % 100, '.', version % 100),
                     .kernel = chosen.tag,
                     .copied_as = arrangement.widened ? " as f32" : "",
                     .others = arrangement.epilogue.size(),
@@ -119,14 +121,12 @@ bool leaves_operands(
 /// an illegal instruction or an illegal address there (doc/notes/cudnn_faults.md).
 bool strays(const convolution_problem &problem) {
     constexpr int64_t longest_step = 1 << 15;
-    for (size_t axis = 0; axis < 3; ++axis) {
-        const int64_t stride = problem.strides[axis];
-        const int64_t dilation = problem.dilations[axis];
-        if (std::max(stride, dilation) > longest_step) return true;
-        const int64_t pad = problem.pads_begin[axis];
-        const int64_t span = (problem.weights.dims[3 + axis] - 1) * dilation;
-        const int64_t last = (problem.dst.dims[2 + axis] - 1) * stride - pad;
-        if (pad > span + stride || last >= problem.src.dims[2 + axis] + stride)
+    for (size_t i = 0; i < 3; ++i) {
+        const spatial_axis axis = spatial_axis_of(problem, i);
+        if (std::max(axis.stride, axis.dilation) > longest_step
+                || axis.pad >= axis.reach() + axis.stride
+                || (axis.dst - 1) * axis.stride - axis.pad
+                        >= axis.src + axis.stride)
             return true;
     }
     return false;

@@ -73,9 +73,7 @@ public:
             tensors_[index] = device_buffer(device,
                     static_cast<size_t>(t.extent() * detail::size_of(t.type)));
             data_[index] = tensors_[index].data();
-            check(cudaMemsetAsync(data_[index], 0, tensors_[index].size_bytes(),
-                          watch.stream()),
-                    "cudaMemsetAsync");
+            watch.fill_with_zeros(tensors_[index]);
         }
         check_status(fe::detail::set_stream(handle_, watch.stream()),
                 "cudnnSetStream");

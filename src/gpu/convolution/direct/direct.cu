@@ -166,10 +166,8 @@ namespace {
 bool sums_are_long(const convolution_problem &problem) {
     constexpr int64_t most = 2048;
     const auto &weights = problem.weights.dims;
-    int64_t taps = 1; // at most `most` times what an axis of memory holds
-    for (size_t axis = 3; axis < 6; ++axis)
-        if (taps <= most) taps *= weights[axis];
-    return taps > most || weights[is_to_src(problem) ? 1 : 2] > most;
+    return 1.0 * weights[3] * weights[4] * weights[5] > most
+            || weights[is_to_src(problem) ? 1 : 2] > most;
 }
 
 template <typename Type, int together, typename Index>

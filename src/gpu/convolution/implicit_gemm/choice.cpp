@@ -6,9 +6,7 @@
 // in cycles of a multiprocessor. The constants are those of an H200 at 1.7 GHz,
 // by measurements of every f32 tile over the convolutions of bench/cases.json:
 // the estimates are within 15 % of the times, except for launches (2 us) and
-// for many slices, whose cost (add_slice) is not measured. The choice, and so the
-// bits, follow from the problem, the number of multiprocessors and the
-// workspace limit. Plain host arithmetic.
+// for many slices, whose cost (add_slice) is not measured. Plain host arithmetic.
 #include <algorithm>
 #include <cmath>
 

@@ -1,8 +1,5 @@
 // The plan of convolution.gpu_tf32x3, convolution.gpu_f64 and convolution.gpu_wide_weights,
 // which differ in their tiles and in the arithmetic of these (README.md).
-//
-// Zeros are multiplied for what a window meets outside src, as by cuDNN. Every sum has one
-// order, which follows from the problem, the device and the workspace limit (choice.cpp).
 #include <algorithm>
 #include <memory>
 

@@ -73,16 +73,15 @@ bool is_of_patches(const convolution_problem &problem) {
         return false;
     bool wide = false;
     for (size_t i = 0; i < 3; ++i) {
-        const int64_t window = problem.weights.dims[3 + i];
-        const int64_t count = problem.dst.dims[2 + i];
-        const int64_t covered = count * window;
-        const int64_t size = problem.src.dims[2 + i];
-        if (problem.pads_begin[i] != 0 || covered > size) return false;
-        if (count != 1 && problem.strides[i] != window) return false;
-        if (window != 1 && problem.dilations[i] != 1) return false;
+        const spatial_axis axis = spatial_axis_of(problem, i);
+        const int64_t covered = axis.dst * axis.window;
+        if (axis.pad != 0 || covered > axis.src
+                || (axis.dst != 1 && axis.stride != axis.window)
+                || (axis.window != 1 && axis.dilation != 1))
+            return false;
         // What no window meets would have to be filled with zeros.
-        if (is_to_src(problem) && covered != size) return false;
-        wide = wide || window != 1;
+        if (is_to_src(problem) && covered != axis.src) return false;
+        wide = wide || axis.window != 1;
     }
     return wide;
 }

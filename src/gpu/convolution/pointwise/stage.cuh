@@ -1,8 +1,6 @@
 // Convolutions with windows of one point: tiles on their way between global and shared
-// memory, and their elements as tensor cores take them.
-//
-// Rows of planes begin anywhere. In shared memory a row begins as far behind 16 bytes as
-// in global memory, so that words of 16 bytes lie alike in both.
+// memory (README.md says where their rows begin), and their elements as tensor cores take
+// them.
 #pragma once
 
 #include <cstdint>
