@@ -2,75 +2,12 @@
 #include <bit>
 #include <cstdint>
 #include <numeric>
-#include <span>
 
 #include "gpu/interpolation/cuts.hpp"
 
 namespace gradnn::gpu::resample {
 
 namespace {
-
-/// Of a warp, addresses.
-using lanes = std::array<int64_t, 32>;
-
-lanes shifted(lanes addresses, int64_t bytes) {
-    for (int64_t &each : addresses)
-        each += bytes;
-    return addresses;
-}
-
-/// Calls visit(number, lanes) for each block of so many bytes, a power of two, that addresses lie
-/// in, and how many of them.
-template <typename Visit>
-void each_block(
-        std::span<const int64_t> addresses, int bytes, const Visit &visit) {
-    lanes blocks;
-    const int shift = std::countr_zero(static_cast<unsigned>(bytes));
-    const auto end = std::ranges::transform(
-            addresses, blocks.begin(), [&](int64_t each) {
-                return each >> shift;
-            }).out;
-    // They mostly ascend as they are.
-    if (!std::is_sorted(blocks.begin(), end)) std::sort(blocks.begin(), end);
-    for (auto at = blocks.begin(), next = at; at != end; at = next) {
-        while (next != end && *next == *at)
-            ++next;
-        visit(*at, next - at);
-    }
-}
-
-/// What 32 lanes take to load `bytes` each from these addresses: lines of the first cache, or
-/// turns of the 32 banks of shared memory.
-double wavefronts_of(const lanes &addresses, int bytes, bool shared) {
-    double count = 0;
-    const size_t at_once = bytes > 4 ? 128 / static_cast<size_t>(bytes) : 32;
-    const int line = shared ? std::max(4, bytes) : 128;
-    for (size_t first = 0; first < addresses.size(); first += at_once) {
-        std::array<int, 32> of_bank {}; // or all lines
-        each_block({&addresses[first], at_once}, line, [&](int64_t each, auto) {
-            for (int64_t word = 0; word < (shared ? line / 4 : 1); ++word)
-                ++of_bank[static_cast<size_t>(
-                        shared ? (each * line / 4 + word) % 32 : 0)];
-        });
-        count += *std::ranges::max_element(of_bank);
-    }
-    return count;
-}
-
-/// Sectors of 32 bytes that 32 lanes store to, where those that are written in part count once
-/// and whole ones half, as the mean of four rows so many bytes apart.
-double sectors_of(const lanes &addresses, int bytes, int64_t row) {
-    constexpr int sector = 32;
-    const int rows = row % sector == 0 ? 1 : 4; // the same, or others
-    double count = 0;
-    // Stores lie at multiples of their bytes.
-    for (int number = 0; number < rows; ++number)
-        each_block(shifted(addresses, number * row), sector,
-                [&](int64_t, auto stored) {
-                    count += stored * bytes < sector ? 1 : 0.5;
-                });
-    return count / rows;
-}
 
 struct thread {
     const cut_problem &whole;
@@ -129,7 +66,7 @@ struct thread {
 
     double wavefronts() const {
         double of_row = 0;
-        lanes of_column {};
+        warp_addresses of_column {};
         for (int u = 0; u < g.units; ++u) {
             const auto [column, position] = g.place_of[u];
             if (position == 0) of_column = places(column, false);
@@ -172,7 +109,7 @@ struct thread {
     double each_store(const Count &count, const Last &last) const {
         const int bytes = std::max(c.vector, g.write_vector) * bytes_of(p.type);
         const int64_t step = g.spread * p.column.write_pitch * bytes_of(p.type);
-        const lanes stored = places(0, true);
+        const warp_addresses stored = places(0, true);
         double all = 0;
         for (int k = 0; k < c.columns; k += g.write_vector)
             all += count(shifted(stored, k * step), bytes, last);
@@ -181,8 +118,8 @@ struct thread {
 
     /// Of a warp's lanes in the middle of the problem, the addresses of what they load first for a
     /// column, or of the first column that they store.
-    lanes places(int column, bool written) const {
-        lanes made {};
+    warp_addresses places(int column, bool written) const {
+        warp_addresses made {};
         const bool tiled = c.stages > 0;
         const auto pitch_of = [&](const axis &a) {
             return written ? a.write_pitch : a.read_pitch;
