@@ -27,11 +27,11 @@ struct form_costs {
 constexpr form_costs of_threads {
         1.3, 7.4, 0.66, 0.15, 0, 0.18, 0.53, 3, 50, 0.38, 0.19, 0.3};
 constexpr form_costs of_windows {
-        0.68, 7.4, 0.34, 0.24, 0.6, 0.115, 0.87, 1.1, 345, 0.88, 0.06, 0.3};
+        0.75, 7.4, 0.22, 0.24, 0.6, 0.115, 0.79, 1, 315, 0.8, 0.06, 0.3};
 constexpr form_costs of_tiles {
         1.9, 18, 0.54, 0.03, 0.1, 0.18, 0.53, 3, 0, 0.67, 0, 0};
 constexpr form_costs of_lines {
-        1.0, 8, 0.45, 0.15, 0.1, 0.18, 0.53, 1.6, 640, 1, 0, 0.57};
+        1.0, 8, 0.45, 0.15, 0.1, 0.18, 0.53, 2.2, 640, 1, 0, 0.57};
 constexpr double bytes_of_cycle = 19;
 /// Cycles of a block before its first tile (tables), and before its first line.
 constexpr double before_tiles = 1200, before_lines = 400;

@@ -107,7 +107,7 @@ std::string text_of(const pattern &of) {
 
 bool can_walk_first(const problem_specification &p) {
     constexpr int most_inner[] = {1, 3, 64, 64}; // more f32 was not measured
-    return p.walk.is_there() && p.column.is_there()
+    return p.walk.read > p.walk.written && p.column.is_there()
             && p.column.read_pitch == p.inner
             && p.inner <= most_inner[static_cast<int>(p.type)];
 }
