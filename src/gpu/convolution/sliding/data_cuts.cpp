@@ -196,10 +196,8 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
     // Elements that ops behind the problem read; NCX is cut as without, by what was measured.
     const double others = in_shared ? 0.0 : results * epilogues_of(p);
     const double asked = nxc ? others : 0.0;
-    const int stored = nxc
-            ? vector_of_channels(bytes, p.alignment, vector, p.written)
-            : vector_along(
-                    bytes, p.alignment, p.column.written, p.written, columns);
+    const int stored
+            = vector_moved(p, p.written, vector, p.column.written, columns);
     const double read_elements = depth_slots * phases * read.met * met;
     const double products = 1.0 * depths * columns * vector * m * taps
             / (p.column.up * (p.depth.taps > 1 ? p.depth.up : 1));

@@ -105,10 +105,7 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
 
     g.write_vector = staged
             ? vector_dividing(bytes, p.alignment, p.column.written, c.columns)
-            : p.channels_last
-            ? vector_of_channels(bytes, p.alignment, c.vector, p.written)
-            : vector_along(
-                    bytes, p.alignment, p.column.written, p.written, c.columns);
+            : vector_moved(p, p.written, c.vector, p.column.written, c.columns);
     g.channels_at_once = p.channels_last ? g.write_vector : 1;
     g.columns_at_once = p.channels_last ? 1 : g.write_vector;
 
@@ -128,14 +125,14 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
                 + 16 + g.read_bytes;
         g.shared_bytes = static_cast<int>(shared);
         if (shared > 1 << 18) g.fits = false;
-        if (c.row_by_row) {
+        if (c.row_by_row || c.shared_weights)
             g.weights_at = ceil_div(g.shared_bytes, 16) * 16;
+        if (c.row_by_row) {
             g.weights_pitch = ceil_div(p.column.taps, c.chunk) * c.chunk;
             g.shared_bytes = g.weights_at
                     + c.planes * g.weights_pitch * sum_bytes_of(p.type);
             if (c.chunk % g.read.columns.vector) g.fits = false;
         } else if (c.shared_weights) {
-            g.weights_at = ceil_div(g.shared_bytes, 16) * 16;
             g.shared_bytes = g.weights_at
                     + shared_weights_of(p, c.vector, c.planes / c.vector)
                             * sum_bytes_of(p.type);

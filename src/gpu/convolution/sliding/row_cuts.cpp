@@ -107,8 +107,8 @@ void add_passing_rows(data_estimator &e) {
             const double times = 1.0 * p.row.taps * p.depth.taps
                     / (p.row.up * (p.depth.taps > 1 ? p.depth.up : 1))
                     * (p.multiplier / m);
-            const int stored = vector_along(
-                    e.bytes, p.alignment, p.column.written, p.written, columns);
+            const int stored = vector_moved(
+                    p, p.written, vector, p.column.written, columns);
             constexpr double most_products = 4000;
             // What is loaded is multiplied at once.
             const double registers

@@ -118,19 +118,15 @@ constexpr int vector_dividing(int bytes, int alignment, Counts... counts) {
     return most(vector, 1);
 }
 
-/// Elements of a vector along a row of so many elements that tiles enter every `step`, which
-/// is 0 for one tile.
-constexpr int vector_along(
-        int bytes, int alignment, int row, const pitches &of, int step) {
-    return vector_dividing(bytes, alignment, row, step, of.row, of.depth,
-            of.channel, of.image);
-}
-
-/// NXC: the vector by which so many channels side by side are loaded or stored.
-constexpr int vector_of_channels(
-        int bytes, int alignment, int count, const pitches &of) {
-    return vector_dividing(
-            bytes, alignment, count, of.column, of.row, of.depth, of.image);
+/// Elements that are loaded or stored at a time: in NXC of so many channels side by side, in
+/// NCX along a row of so many columns that tiles enter every `step`, which is 0 for one tile.
+constexpr int vector_moved(const problem_specification &p, const pitches &of,
+        int channels, int columns, int step) {
+    const int bytes = bytes_of(p.type);
+    return p.channels_last ? vector_dividing(bytes, p.alignment, channels,
+                   of.column, of.row, of.depth, of.image)
+                           : vector_dividing(bytes, p.alignment, columns, step,
+                                   of.row, of.depth, of.channel, of.image);
 }
 
 /// Of one channel that meets more, vectors do not reach over groups either.
@@ -224,15 +220,14 @@ struct row_walk {
             w.along.dilation = 1;
             w.along.base = 0;
         }
-        int first = 0, last = 0;
-        bool any = false;
+        // Every tap meets one of the phases.
+        int first = -axis::none, last = axis::none;
         for (int f = 0; f < rows.step; ++f)
             for (int k = 0; k < rows.taps; ++k) {
                 const int sum = w.sum_of(f, k);
                 if (sum == axis::none) continue;
-                first = any ? least(first, sum) : sum;
-                last = any ? most(last, sum) : sum;
-                any = true;
+                first = least(first, sum);
+                last = most(last, sum);
             }
         w.shift = first;
         w.reach = last - first;
@@ -322,16 +317,11 @@ struct row_table {
     /// `step`.
     static constexpr row_table of(const problem_specification &p,
             const pitches &from, int channels, int columns, int step) {
-        const int bytes = bytes_of(p.type);
         row_table t {};
         t.from = from;
         t.phases = t.depths.vector = t.depths.count = 1;
-        t.columns.vector = p.channels_last
-                ? 1
-                : vector_along(bytes, p.alignment, columns, from, step);
-        t.loaded = p.channels_last
-                ? vector_of_channels(bytes, p.alignment, channels, from)
-                : t.columns.vector;
+        t.loaded = vector_moved(p, from, channels, columns, step);
+        t.columns.vector = p.channels_last ? 1 : t.loaded;
         t.pieces = p.channels_last ? channels / t.loaded : channels;
         return t;
     }
