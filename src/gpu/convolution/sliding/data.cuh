@@ -56,7 +56,8 @@ template <const kernel_specification &s>
 template <typename Values>
 __device__ __forceinline__ void data_walk<s>::multiply_shared(
         const Values &values) {
-    keep_loads_here();
+    // Loads stay in their loop and are made in each turn: registers do not hold all of them.
+    asm volatile("" ::: "memory");
     for_each<g.walk.phases, p.row.taps, p.depth.taps, p.column.taps,
             p.multiplier>([&](int f, int kh, int kd, int kw, int m) {
         const int a = g.sum_of[f][kh];
@@ -253,7 +254,7 @@ __device__ __forceinline__ void data_walk<s>::of_planes(type *tensor) {
                     % 16 / sizeof(type));
     type *const results = shared_read + g.read_bytes / bytes_of(p.type) + past;
     const long long read_at
-            = static_cast<long long>(first_unit / p.group) * g.read_elements;
+            = static_cast<long long>(first_unit) * g.read_elements;
     const int before = read_at % vector;
     sum_type *const weights_here
             = reinterpret_cast<sum_type *>(dynamic_shared() + g.weights_at);
@@ -267,8 +268,7 @@ __device__ __forceinline__ void data_walk<s>::of_planes(type *tensor) {
     if constexpr (staged_read)
         copy_to_shared<p.bulk_copies>(shared_read,
                 tensor_read + read_at - before,
-                before + static_cast<int>(here) / p.group * g.read_elements,
-                cut.threads);
+                before + static_cast<int>(here) * g.read_elements, cut.threads);
 
     unsigned rest = thread;
     const int tile = digit_of(rest, g.tiles);
@@ -288,8 +288,7 @@ __device__ __forceinline__ void data_walk<s>::of_planes(type *tensor) {
                     + (cut.row_by_row ? of_block * g.weights_pitch
                                       : place_of_weight(
                                               0, 0, 0, of_block / cut.vector));
-        begin_at(staged_read ? shared_read + before
-                                + of_block / p.group * g.read_elements
+        begin_at(staged_read ? shared_read + before + of_block * g.read_elements
                              : plane_in_tensor(),
                 tile * cut.columns, depth_tile * cut.depths);
         first_row = band + strip * cut.strip;

@@ -274,16 +274,11 @@ struct data_walk {
         }
     }
 
-    /// Step u, whose rows are in a slot of the ring.
-    __device__ void step(int u, int slot, bool checked) {
-        checked_now = checked;
-        multiply_and_write(u, slot, checked);
-    }
     __device__ bool is_of_strip(int row) const {
         return row >= first_row && (p.row.up == 1 || row < last_row);
     }
-    __device__ __forceinline__ void multiply_and_write(
-            int u, int slot, bool checked) {
+    /// Step u, whose rows are in a slot of the ring.
+    __device__ __forceinline__ void step(int u, int slot, bool checked) {
         multiply(u, slot);
         const int of_others = g.copied || batched ? slot : 0;
 #pragma unroll
@@ -310,8 +305,7 @@ struct data_walk {
 #pragma unroll
         for (int i = 0; i < cut.unroll; ++i)
             if (!checked || u + i < end)
-                multiply_and_write(
-                        u + i, g.copied ? first + i : i % cut.ahead, checked);
+                step(u + i, g.copied ? first + i : i % cut.ahead, checked);
         checked_now = true;
         if (!gathers || !any_nan) return;
 #pragma unroll 1
@@ -363,8 +357,7 @@ struct data_walk {
                 if (row_of(u, a) >= first_row && row_of(u, a) < last_row)
                     write_row(a, row_of(u, a), a - first, false);
         }
-        write_zeros(most(first_row, row_of(u, most(g.walk.open - up, 0))),
-                last_row);
+        write_zeros(most(first_row, row_of(u, g.walk.open - up)), last_row);
     }
 
     // In data.cuh.
