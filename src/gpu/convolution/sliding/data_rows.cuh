@@ -30,9 +30,7 @@ __device__ __forceinline__ void data_walk<s>::add_taps(
             for_each<count>([&](int i) {
                 load_into(loaded[i],
                         from + (unit - k + i * vector) * g.read.from.column,
-                        all
-                                || static_cast<unsigned>(first + i * vector)
-                                        < static_cast<unsigned>(p.column.read));
+                        all || is_one_of(first + i * vector, p.column.read));
             });
         };
         if (inside)

@@ -13,6 +13,11 @@ constexpr int sum_bytes_of(element type) {
     return type == element::f64 ? 8 : 4;
 }
 
+/// Whether a position is one of so many.
+constexpr bool is_one_of(int position, int count) {
+    return static_cast<unsigned>(position) < static_cast<unsigned>(count);
+}
+
 /// One axis of a convolution: position `read` of what is read meets position `written` of
 /// what is written by a tap where read * up = written * step + base - tap * dilation. One
 /// of step and up is 1. In gradients of weights src is read and dst written (up is 1).
@@ -81,8 +86,8 @@ struct work_cut {
 
     // Data.
     int depths = 1; ///< in which a thread has its columns
-    /// NCX: results, or all, lie in shared memory; a block has so many planes (volumes,
-    /// where `volumes`), or a band of rows of one.
+    /// NCX: results, or all (of groups of one channel), lie in shared memory; a block has so
+    /// many planes (volumes, where `volumes`), or a band of rows of one.
     staging staged;
     int planes = 1, band;
     bool volumes;
@@ -139,9 +144,7 @@ constexpr bool is_grouped(const problem_specification &p) {
 constexpr int multiples_at_once(const problem_specification &p) {
     if (!is_grouped(p)) return p.multiplier;
     constexpr int registers = 96;
-    const int gap = p.channels_last && p.column.parts() ? 1
-            : p.column.dilation < 0                     ? -p.column.dilation
-                                                        : p.column.dilation;
+    const int gap = p.channels_last && p.column.parts() ? 1 : p.column.dilation;
     const int met = (p.column.taps - 1) * gap / p.column.up + 1;
     const int held = registers * 4 / sum_bytes_of(p.type), fit = held / met;
     int at_once = least(p.multiplier, most(1, least(fit, most_multiples)));
@@ -255,9 +258,7 @@ struct axis_units {
 
     /// Whether a vector is inside, of a tile whose first result meets `place` of so many.
     constexpr bool is_inside(int unit, int place, int positions) const {
-        return always_inside[unit]
-                || static_cast<unsigned>(place + at[unit])
-                < static_cast<unsigned>(positions);
+        return always_inside[unit] || is_one_of(place + at[unit], positions);
     }
 
     /// Of tiles of so many results, `step` apart, whose first ones meet 0 to `furthest`.
