@@ -82,9 +82,7 @@ std::vector<int> tile_estimator::channel_vectors(const pitches &of) const {
     for (int vector = 8; vector >= 1; --vector)
         if (is_grouped(p) ? p.group % vector == 0
                           : p.channels % vector == 0
-                                && vector_of_channels(
-                                           bytes, p.alignment, vector, of)
-                                        == vector)
+                                && vector_moved(p, of, vector, 0, 0) == vector)
             vectors.push_back(vector);
     return vectors;
 }
@@ -106,15 +104,12 @@ row_read tile_estimator::reads(
     const int span = (p.column.taps - 1) * column_gap;
     const double entered = 1.0 * columns * step / up;
     double met = 1.0 * ((columns - 1) * step + 1 + span) / up;
-    if (p.channels_last) {
-        const int loaded
-                = vector_of_channels(bytes, p.alignment, channels, p.read);
+    const bool one = columns >= width;
+    const int loaded = vector_moved(p, p.read, channels, p.column.read,
+            one ? 0 : static_cast<int>(entered));
+    if (p.channels_last)
         return {met, entered, loaded, channels / loaded,
                 std::max(1.0, loaded * bytes * 32 / 128.0 / sharers)};
-    }
-    const bool one = columns >= width;
-    const int loaded = vector_along(bytes, p.alignment, p.column.read, p.read,
-            one ? 0 : static_cast<int>(entered));
     if (one) met = std::min<double>(met, p.column.read);
     return {met, entered, loaded, channels,
             std::max({1.0, entered * bytes * 32 / 128,
@@ -129,14 +124,13 @@ void walk_estimate::may_copy_groups(int copy_bytes, bool few_pay, double rows) {
 
 int walk_estimate::blocks(int ahead) const {
     const gpu_facts &gpu = e.gpu;
-    const int rounded = std::clamp(
-            ceil_div(static_cast<int>(held(ahead)), 8) * 8, 32, 255);
     const double copies = copied(ahead)
             ? 4 * raw * (ahead + group) * block.threads + block_bytes
             : shared_bytes;
     return std::max(1,
             std::min({gpu.threads / block.threads,
-                    gpu.registers / (block.threads * rounded),
+                    e.blocks_of(block.threads,
+                            std::clamp(static_cast<int>(held(ahead)), 32, 255)),
                     static_cast<int>(gpu.shared_bytes * share / copies)}));
 }
 

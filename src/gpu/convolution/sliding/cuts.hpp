@@ -180,7 +180,7 @@ struct data_estimator : tile_estimator {
     bool is_long() const { return taps == p.row.taps && taps > 8; }
     void add_tiles();
     void add_tile(int vector, const block_shape &block, int columns, int depths,
-            staging staged, bool shared_weights = false);
+            staging staged, bool shared_weights);
 };
 
 // In row_cuts.cpp.

@@ -56,13 +56,13 @@ template <const kernel_specification &s>
 template <typename Values>
 __device__ __forceinline__ void data_walk<s>::multiply_shared(
         const Values &values) {
-    keep_loads_here();
+    // Loads stay in their loop and are made in each turn: registers do not hold all of them.
+    asm volatile("" ::: "memory");
     for_each<g.walk.phases, p.row.taps, p.depth.taps, p.column.taps,
             p.multiplier>([&](int f, int kh, int kd, int kw, int m) {
         const int a = g.sum_of[f][kh];
         if (a < 0) return;
-        const auto by = weights_at(
-                shared_weights, m, (kd * p.row.taps + kh) * p.column.taps + kw);
+        const auto by = weights_at(shared_weights, m, tap_of(kd, kh, kw));
         for_each<cut.depths, cut.columns, cut.vector>([&](int o, int j, int v) {
             const int z = g.read.depths.met[kd][o];
             const int x = g.read.columns.met[kw][j];
@@ -74,44 +74,43 @@ __device__ __forceinline__ void data_walk<s>::multiply_shared(
 }
 
 /// By all threads of a block, weights of so many channels, whose numbers channel_of says, to
-/// shared memory: channel by channel, or side by side for threads that take them from there at
-/// each row or tap.
+/// shared memory: channel by channel, zeros after the last taps of chunks, or side by side for
+/// threads that take them from there at each row.
 template <const kernel_specification &s>
 template <typename Channel>
 __device__ void data_walk<s>::share_weights(
         sum_type *to, int count, const Channel &channel_of) const {
-    constexpr int of_channel = p.multiplier * taps;
+    constexpr int pitch = most(taps, g.weights_pitch);
+    constexpr int of_channel = p.multiplier * pitch;
     constexpr int at_once = weights_at_once(p, cut.vector);
     for (int i = threadIdx.x; i < count * of_channel; i += cut.threads) {
-        const int k = i % taps;
+        const int k = i % pitch;
         const int c = i / of_channel;
-        const int m = i / taps % p.multiplier;
+        const int m = i / pitch % p.multiplier;
         const int v = c % cut.vector;
         const int side_by_side
                 = place_of_weight(m, k, v / at_once, c / cut.vector)
                 + v % at_once;
         const int of = channel_of(c);
         if (of < p.channels)
-            to[cut.row_by_row || cut.shared_weights ? side_by_side : i]
-                    = weight_of(all_weights, of, m,
+            to[keeps_weights || g.weights_pitch ? i : side_by_side] = k < taps
+                    ? weight_of(all_weights, of, m,
                             k / (p.row.taps * p.column.taps),
-                            k / p.column.taps % p.row.taps, k % p.column.taps);
+                            k / p.column.taps % p.row.taps, k % p.column.taps)
+                    : sum_type(0);
     }
 }
 /// To registers, from where a block's channels share them, or from memory.
 template <const kernel_specification &s>
 __device__ void data_walk<s>::load_weights(const sum_type *shared, int lane) {
-    for_each<p.multiplier, p.depth.taps, p.row.taps, p.column.taps,
-            cut.vector>([&](int m, int kd, int kh, int kw, int v) {
-        const int of_channel = lane * cut.vector + v;
-        weights[m][kd][kh][kw][v] = shared
-                ? shared[(((of_channel * p.multiplier + m) * p.depth.taps + kd)
-                                         * p.row.taps
-                                 + kh)
-                                * p.column.taps
-                        + kw]
-                : weight_of(all_weights, channel + v, m, kd, kh, kw);
-    });
+    for_each<p.multiplier, p.depth.taps, p.row.taps, p.column.taps, cut.vector>(
+            [&](int m, int kd, int kh, int kw, int v) {
+                const int of_channel = lane * cut.vector + v,
+                          tap = tap_of(kd, kh, kw);
+                weights[m][tap][v] = shared
+                        ? shared[(of_channel * p.multiplier + m) * taps + tap]
+                        : weight_of(all_weights, channel + v, m, kd, kh, kw);
+            });
 }
 
 /// A row of a tile again, over nothing but the terms of the formula.
@@ -182,7 +181,7 @@ __device__ __forceinline__ void data_walk<s>::of_tensors(type *tensor) {
     // In NXC a block's weights are the same few: they go through shared memory.
     constexpr int block_weights = cut.lanes * cut.vector * p.multiplier * taps;
     sum_type *shared = nullptr;
-    if constexpr (cut.row_by_row || cut.shared_weights) {
+    if constexpr (!keeps_weights) {
         shared = reinterpret_cast<sum_type *>(dynamic_shared());
     } else if constexpr (p.channels_last
             && block_weights * sum_bytes_of(p.type) <= 46000) {
@@ -205,14 +204,14 @@ __device__ __forceinline__ void data_walk<s>::of_tensors(type *tensor) {
     in_class = digit_of(rest, g.walk.classes);
     if constexpr (!p.channels_last) {
         depth_tile = digit_of(rest, g.depth_tiles);
-        if constexpr (!cut.row_by_row && !cut.shared_weights)
+        if constexpr (keeps_weights)
             channel = digit_of(rest, p.channels / cut.vector) * cut.vector;
     }
     image = rest;
-    if constexpr (cut.shared_weights)
-        shared_weights = shared + place_of_weight(0, 0, 0, lane);
-    else if constexpr (!cut.row_by_row)
+    if constexpr (keeps_weights)
         load_weights(shared, lane);
+    else
+        shared_weights = shared + place_of_weight(0, 0, 0, lane);
     begin_at(plane_in_tensor(),
             first_column_of(tile, cut.columns, g.column_step),
             depth_tile * cut.depths);
@@ -224,7 +223,7 @@ __device__ __forceinline__ void data_walk<s>::of_tensors(type *tensor) {
             + first_depth * p.written.depth + in_class * p.written.row
             + first_column * p.written.column;
     if constexpr (cut.row_by_row)
-        pass_by(shared + place_of_weight(0, 0, 0, lane));
+        pass_by();
     else
         walk();
 }
@@ -255,14 +254,11 @@ __device__ __forceinline__ void data_walk<s>::of_planes(type *tensor) {
                     % 16 / sizeof(type));
     type *const results = shared_read + g.read_bytes / bytes_of(p.type) + past;
     const long long read_at
-            = static_cast<long long>(first_unit / p.group) * g.read_elements;
+            = static_cast<long long>(first_unit) * g.read_elements;
     const int before = read_at % vector;
     sum_type *const weights_here
             = reinterpret_cast<sum_type *>(dynamic_shared() + g.weights_at);
-    if constexpr (cut.row_by_row)
-        share_weights_of_planes(
-                weights_here, first_unit, static_cast<int>(here));
-    if constexpr (cut.shared_weights) {
+    if constexpr (!keeps_weights) {
         share_weights(weights_here, cut.planes, [first_unit](int c) {
             return static_cast<int>((first_unit + c)
                     / (cut.volumes ? 1 : g.depth_tiles) % p.channels);
@@ -272,8 +268,7 @@ __device__ __forceinline__ void data_walk<s>::of_planes(type *tensor) {
     if constexpr (staged_read)
         copy_to_shared<p.bulk_copies>(shared_read,
                 tensor_read + read_at - before,
-                before + static_cast<int>(here) / p.group * g.read_elements,
-                cut.threads);
+                before + static_cast<int>(here) * g.read_elements, cut.threads);
 
     unsigned rest = thread;
     const int tile = digit_of(rest, g.tiles);
@@ -286,13 +281,14 @@ __device__ __forceinline__ void data_walk<s>::of_planes(type *tensor) {
         if constexpr (!cut.volumes) depth_tile = digit_of(unit, g.depth_tiles);
         channel = digit_of(unit, p.channels);
         image = unit;
-        if constexpr (cut.shared_weights)
-            shared_weights = weights_here
-                    + place_of_weight(0, 0, 0, of_block / cut.vector);
-        else if constexpr (!cut.row_by_row)
+        if constexpr (keeps_weights)
             load_weights(nullptr, 0);
-        begin_at(staged_read ? shared_read + before
-                                + of_block / p.group * g.read_elements
+        else
+            shared_weights = weights_here
+                    + (cut.row_by_row ? of_block * g.weights_pitch
+                                      : place_of_weight(
+                                              0, 0, 0, of_block / cut.vector));
+        begin_at(staged_read ? shared_read + before + of_block * g.read_elements
                              : plane_in_tensor(),
                 tile * cut.columns, depth_tile * cut.depths);
         first_row = band + strip * cut.strip;
@@ -303,7 +299,7 @@ __device__ __forceinline__ void data_walk<s>::of_planes(type *tensor) {
                 + (in_class - band) * p.column.written + first_column;
         if constexpr (cut.volumes) written += first_depth * plane;
         if constexpr (cut.row_by_row)
-            pass_by(weights_here + of_block * g.weights_pitch);
+            pass_by();
         else
             walk();
     }

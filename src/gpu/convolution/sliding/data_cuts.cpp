@@ -24,8 +24,6 @@ std::optional<work_cut> staged_cut(
         const data_estimator &e, work_cut cut, double beside_rows) {
     const problem_specification &p = e.p;
     const bool all = cut.staged == staging::all;
-    // Blocks have whole groups of what they read, and whole vectors of channels.
-    const int each = all ? p.group : cut.vector;
     const int64_t weights = !cut.shared_weights
             ? 0
             : e.weights_bytes(cut.vector, 1) / cut.vector;
@@ -33,7 +31,7 @@ std::optional<work_cut> staged_cut(
                   volume = row * p.row.written * p.depth.written,
                   read = !all ? 0
                               : int64_t {p.multiplier} * p.depth.read
-                    * p.row.read * p.column.read * e.bytes / p.group;
+                    * p.row.read * p.column.read * e.bytes;
     constexpr int64_t most_bytes = 200000;
     cut.volumes = p.depth.written > 1
             && (all || volume <= 56000 || p.depth.written % cut.depths);
@@ -75,8 +73,8 @@ std::optional<work_cut> staged_cut(
                     || threads > 352
                     || int64_t {threads} * blocks * 32 > e.gpu.registers
                     || (threads < 64 && planes < units
-                            && (planes + each) * unit <= room
-                            && of_unit * (planes + each) / cut.vector <= 288))
+                            && (planes + cut.vector) * unit <= room
+                            && of_unit * (planes / cut.vector + 1) <= 288))
                 return;
             const int resident = std::max(1,
                     threads > cut.threads
@@ -112,12 +110,12 @@ std::optional<work_cut> staged_cut(
                     consider(strips,
                             ceil_div(p.row.written, least_bands + more), 1);
             else
-                for (int planes = each;
+                for (int planes = cut.vector;
                         planes <= std::min<int64_t>(units,
-                                std::max(each,
+                                std::max(cut.vector,
                                         288 * cut.vector
                                                 / (tiles_of_unit * strips)));
-                        planes += each)
+                        planes += cut.vector)
                     consider(strips, p.row.written, planes);
         }
     }
@@ -196,10 +194,8 @@ void data_estimator::add_tile(int vector, const block_shape &block, int columns,
     // Elements that ops behind the problem read; NCX is cut as without, by what was measured.
     const double others = in_shared ? 0.0 : results * epilogues_of(p);
     const double asked = nxc ? others : 0.0;
-    const int stored = nxc
-            ? vector_of_channels(bytes, p.alignment, vector, p.written)
-            : vector_along(
-                    bytes, p.alignment, p.column.written, p.written, columns);
+    const int stored
+            = vector_moved(p, p.written, vector, p.column.written, columns);
     const double read_elements = depth_slots * phases * read.met * met;
     const double products = 1.0 * depths * columns * vector * m * taps
             / (p.column.up * (p.depth.taps > 1 ? p.depth.up : 1));

@@ -16,7 +16,7 @@ struct data_geometry {
     int write_vector;
     int channel_blocks, of_block; ///< side by side in channels; items of one
     int bands;
-    /// Of a staged unit the results, of a group of staged units what they read.
+    /// Of a staged unit the results, and what it reads.
     int unit_elements, read_elements;
     int read_bytes; ///< shared memory for what is read
     /// Whether rows ahead are copied to shared memory, from this byte on.
@@ -56,10 +56,6 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
         g.to.column = 1;
         g.to.row = p.column.written;
         g.to.depth = g.to.row * c.band;
-        // A thread has channels side by side where a unit is a channel.
-        const bool apart = g.depth_tiles > 1 && !c.volumes;
-        if (c.vector > 1 && (apart || c.planes % c.vector)) return g;
-        if (read_too && c.planes % p.group) return g;
         const int volume = c.volumes ? p.depth.written : c.depths;
         g.unit_elements = volume * c.band * p.column.written;
         g.to.channel = g.unit_elements;
@@ -69,9 +65,7 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
         g.read_elements
                 = p.multiplier * p.depth.read * p.row.read * p.column.read;
         g.read_bytes
-                = ceil_div(
-                          c.planes / p.group * g.read_elements * bytes + 32, 16)
-                * 16;
+                = ceil_div(c.planes * g.read_elements * bytes + 32, 16) * 16;
         // Staged planes follow one another without gaps.
         from.column = 1;
         from.row = p.column.read;
@@ -105,10 +99,7 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
 
     g.write_vector = staged
             ? vector_dividing(bytes, p.alignment, p.column.written, c.columns)
-            : p.channels_last
-            ? vector_of_channels(bytes, p.alignment, c.vector, p.written)
-            : vector_along(
-                    bytes, p.alignment, p.column.written, p.written, c.columns);
+            : vector_moved(p, p.written, c.vector, p.column.written, c.columns);
     g.channels_at_once = p.channels_last ? g.write_vector : 1;
     g.columns_at_once = p.channels_last ? 1 : g.write_vector;
 
@@ -128,14 +119,14 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
                 + 16 + g.read_bytes;
         g.shared_bytes = static_cast<int>(shared);
         if (shared > 1 << 18) g.fits = false;
-        if (c.row_by_row) {
+        if (c.row_by_row || c.shared_weights)
             g.weights_at = ceil_div(g.shared_bytes, 16) * 16;
+        if (c.row_by_row) {
             g.weights_pitch = ceil_div(p.column.taps, c.chunk) * c.chunk;
             g.shared_bytes = g.weights_at
                     + c.planes * g.weights_pitch * sum_bytes_of(p.type);
             if (c.chunk % g.read.columns.vector) g.fits = false;
         } else if (c.shared_weights) {
-            g.weights_at = ceil_div(g.shared_bytes, 16) * 16;
             g.shared_bytes = g.weights_at
                     + shared_weights_of(p, c.vector, c.planes / c.vector)
                             * sum_bytes_of(p.type);

@@ -7,19 +7,6 @@
 
 namespace gradnn::gpu::sliding {
 
-/// The weights of a block's planes, zeros after their last taps.
-template <const kernel_specification &s>
-__device__ void data_walk<s>::share_weights_of_planes(
-        sum_type *to, unsigned first_unit, int units) const {
-    for (int i = threadIdx.x; i < units * g.weights_pitch; i += cut.threads) {
-        const int k = i % g.weights_pitch;
-        const unsigned of_unit = (first_unit + i / g.weights_pitch)
-                / (cut.volumes ? 1 : g.depth_tiles) % p.channels;
-        to[i] = k < p.column.taps ? weight_of(all_weights, of_unit, 0, 0, 0, k)
-                                  : sum_type(0);
-    }
-}
-
 /// A row of taps that pass by, some at a time, whose weights are `lanes` apart. What is read is
 /// given for the tile's first result.
 template <const kernel_specification &s>
@@ -43,9 +30,7 @@ __device__ __forceinline__ void data_walk<s>::add_taps(
             for_each<count>([&](int i) {
                 load_into(loaded[i],
                         from + (unit - k + i * vector) * g.read.from.column,
-                        all
-                                || static_cast<unsigned>(first + i * vector)
-                                        < static_cast<unsigned>(p.column.read));
+                        all || is_one_of(first + i * vector, p.column.read));
             });
         };
         if (inside)
@@ -87,11 +72,9 @@ __device__ __forceinline__ void data_walk<s>::add_row(const sum_type *by) {
     });
 }
 
-/// The thread's rows of results, with the weights of its channels, from shared memory.
+/// The thread's rows of results.
 template <const kernel_specification &s>
-__device__ void data_walk<s>::pass_by(const sum_type *of_channel) {
-    constexpr int of_lane
-            = weights_pieces(p, cut.vector) * weights_at_once(p, cut.vector);
+__device__ void data_walk<s>::pass_by() {
     rows.find_outside(read_column, p.column.read, read_depth);
 #pragma unroll 1
     for (int row = first_row; row < last_row; ++row) {
@@ -106,9 +89,8 @@ __device__ void data_walk<s>::pass_by(const sum_type *of_channel) {
                         - kd * p.depth.dilation;
                 if (z < 0 || z % p.depth.up || z / p.depth.up >= p.depth.read)
                     continue;
-                const sum_type *const by = of_channel
-                        + (kd * p.row.taps + kh) * p.column.taps * cut.lanes
-                                * of_lane;
+                const sum_type *const by = shared_weights
+                        + place_of_weight(0, tap_of(kd, kh, 0), 0, 0);
                 const type *const at = read
                         + (z / p.depth.up - read_depth) * g.read.from.depth
                         + y / p.row.up * g.read.from.row;
@@ -116,26 +98,12 @@ __device__ void data_walk<s>::pass_by(const sum_type *of_channel) {
                     add_taps(at, by);
                     continue;
                 }
-                if constexpr (is_grouped(p)) {
 #pragma unroll 1
-                    for (int m = 0; m < p.multiplier; m += channels) {
-                        rows.load(0, at + m * g.read.from.channel,
-                                [](int) { return true; });
-                        add_row(by + place_of_weight(m, 0, 0, 0));
-                    }
-                    continue;
+                for (int m = 0; m < p.multiplier; m += channels) {
+                    rows.load(0, at + m * g.read.from.channel,
+                            [](int) { return true; });
+                    add_row(by + place_of_weight(m, 0, 0, 0));
                 }
-                rows.load(0, at, [](int) { return true; });
-                for_each<p.column.taps, p.multiplier>([&](int kw, int m) {
-                    const sum_type weight = by[(m * taps + kw) * cut.lanes];
-                    for_each<cut.columns>([&](int j) {
-                        const int x = g.read.columns.met[kw][j];
-                        if (x >= 0)
-                            open[0][0][j][0] = multiply_add(
-                                    rows.element_of(0, 0, 0, x, m), weight,
-                                    open[0][0][j][0]);
-                    });
-                });
             }
         }
         load_others<1>(0, row, false);

@@ -25,6 +25,9 @@ struct data_walk {
     /// Whose weights are side by side in shared memory.
     static constexpr int lanes_of_weights
             = staged ? cut.planes / cut.vector : cut.lanes;
+    __device__ static constexpr int tap_of(int kd, int kh, int kw) {
+        return (kd * p.row.taps + kh) * p.column.taps + kw;
+    }
     /// From a row that is read to the next one.
     static constexpr int row_step = p.row.parts() ? p.row.dilation : p.row.step;
 
@@ -36,8 +39,7 @@ struct data_walk {
     // memory.
     static constexpr bool keeps_weights
             = !cut.shared_weights && !cut.row_by_row;
-    sum_type weights[keeps_weights ? p.multiplier : 1][p.depth.taps][p.row.taps]
-                    [p.column.taps][cut.vector];
+    sum_type weights[keeps_weights ? p.multiplier : 1][taps][cut.vector];
     sum_type open[g.walk.open][cut.depths][cut.columns][cut.vector];
     loaded_rows<s, data_geometry, &data_geometry::read> rows;
     // What ops behind the problem read where the thread writes: copied with the rows, or
@@ -193,7 +195,8 @@ struct data_walk {
                     if (x < 0) return;
                     const int e = !is_grouped(p) ? v * p.multiplier + m : m;
                     open[a][o][j][v] = multiply_add(values[x][e],
-                            weights[m][kd][kh][kw][v], open[a][o][j][v]);
+                            weights[m][tap_of(kd, kh, kw)][v],
+                            open[a][o][j][v]);
                 });
     }
     template <typename Values>
@@ -271,16 +274,11 @@ struct data_walk {
         }
     }
 
-    /// Step u, whose rows are in a slot of the ring.
-    __device__ void step(int u, int slot, bool checked) {
-        checked_now = checked;
-        multiply_and_write(u, slot, checked);
-    }
     __device__ bool is_of_strip(int row) const {
         return row >= first_row && (p.row.up == 1 || row < last_row);
     }
-    __device__ __forceinline__ void multiply_and_write(
-            int u, int slot, bool checked) {
+    /// Step u, whose rows are in a slot of the ring.
+    __device__ __forceinline__ void step(int u, int slot, bool checked) {
         multiply(u, slot);
         const int of_others = g.copied || batched ? slot : 0;
 #pragma unroll
@@ -307,8 +305,7 @@ struct data_walk {
 #pragma unroll
         for (int i = 0; i < cut.unroll; ++i)
             if (!checked || u + i < end)
-                multiply_and_write(
-                        u + i, g.copied ? first + i : i % cut.ahead, checked);
+                step(u + i, g.copied ? first + i : i % cut.ahead, checked);
         checked_now = true;
         if (!gathers || !any_nan) return;
 #pragma unroll 1
@@ -360,8 +357,7 @@ struct data_walk {
                 if (row_of(u, a) >= first_row && row_of(u, a) < last_row)
                     write_row(a, row_of(u, a), a - first, false);
         }
-        write_zeros(most(first_row, row_of(u, most(g.walk.open - up, 0))),
-                last_row);
+        write_zeros(most(first_row, row_of(u, g.walk.open - up)), last_row);
     }
 
     // In data.cuh.
@@ -380,11 +376,9 @@ struct data_walk {
     __device__ void of_tensors(type *tensor);
     __device__ void of_planes(type *tensor);
     // In data_rows.cuh.
-    __device__ void share_weights_of_planes(
-            sum_type *to, unsigned first_unit, int units) const;
     __device__ void add_row(const sum_type *by);
     __device__ void add_taps(const type *from, const sum_type *by);
-    __device__ void pass_by(const sum_type *of_channel);
+    __device__ void pass_by();
 };
 
 } // namespace gradnn::gpu::sliding

@@ -45,12 +45,6 @@ __device__ __forceinline__ void load_into(
     to = inside ? vector::load(from) : vector::zeros();
 }
 
-/// Loads from shared memory that follow stay behind it: in a loop they are made in each turn, as
-/// there are no registers for all of them.
-__device__ __forceinline__ void keep_loads_here() {
-    asm volatile("" ::: "memory");
-}
-
 /// Whether one of two is NaN, in two comparisons.
 template <typename Sum>
 __device__ __forceinline__ bool either_is_nan(Sum a, Sum b) {

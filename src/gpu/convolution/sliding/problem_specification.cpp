@@ -139,10 +139,11 @@ std::vector<problem_specification> specifications_of(
     }
     const auto &dims = p.weights.dims;
     const auto &strides = p.weights.strides;
+    const size_t of_channel = forward ? 1 : 2, of_multiple = 3 - of_channel;
     s.images = static_cast<int>(read.dims[0]);
-    s.channels = static_cast<int>(dims[0] * dims[forward ? 1 : 2]);
-    s.group = static_cast<int>(dims[forward ? 1 : 2]);
-    s.multiplier = static_cast<int>(dims[forward ? 2 : 1]);
+    s.channels = static_cast<int>(dims[0] * dims[of_channel]);
+    s.group = static_cast<int>(dims[of_channel]);
+    s.multiplier = static_cast<int>(dims[of_multiple]);
     s.depth = axis_of(p, 0);
     s.row = axis_of(p, 1);
     s.column = axis_of(p, 2);
@@ -155,8 +156,8 @@ std::vector<problem_specification> specifications_of(
         s.read.column = s.written.column = 1;
     // Kernels of weights write sums side by side.
     if (!of_weights)
-        s.weights = {strides[0], strides[forward ? 1 : 2],
-                strides[forward ? 2 : 1], strides[3], strides[4], strides[5]};
+        s.weights = {strides[0], strides[of_channel], strides[of_multiple],
+                strides[3], strides[4], strides[5]};
     s.reversed = forward;
     s.alignment = alignment;
     s.bulk_copies = bulk_copies;

@@ -1,6 +1,4 @@
 // Cuts of data for windows whose rows of taps, or whose taps, pass by (data_rows.cuh).
-#include <cstdint>
-
 #include "gpu/convolution/sliding/cuts.hpp"
 
 namespace gradnn::gpu::sliding {
@@ -107,8 +105,8 @@ void add_passing_rows(data_estimator &e) {
             const double times = 1.0 * p.row.taps * p.depth.taps
                     / (p.row.up * (p.depth.taps > 1 ? p.depth.up : 1))
                     * (p.multiplier / m);
-            const int stored = vector_along(
-                    e.bytes, p.alignment, p.column.written, p.written, columns);
+            const int stored = vector_moved(
+                    p, p.written, vector, p.column.written, columns);
             constexpr double most_products = 4000;
             // What is loaded is multiplied at once.
             const double registers
@@ -174,8 +172,7 @@ std::vector<choice> row_by_row_choices(const data_estimator &e) {
         cut.row_by_row = true;
         cut.chunk = chunk;
         if (p.channels_last) cut.lanes = std::min(32, p.channels);
-        const int64_t of_lane
-                = int64_t {p.multiplier} * e.taps * sum_bytes_of(p.type);
+        const int of_lane = e.weights_bytes(1, 1);
         if (of_lane > e.gpu.block_shared_bytes) continue;
         while (cut.lanes * of_lane > e.gpu.block_shared_bytes)
             cut.lanes = ceil_div(cut.lanes, 2);
@@ -184,8 +181,8 @@ std::vector<choice> row_by_row_choices(const data_estimator &e) {
         cut.threads = static_cast<int>(
                 std::clamp(std::ceil(of_channel * cut.lanes / 32) * 32, 64.0,
                         p.channels_last ? 256.0 : 128.0));
-        cut.blocks = e.blocks_held(cut.threads, registers,
-                static_cast<int>(cut.lanes * of_lane) + 1024);
+        cut.blocks = e.blocks_held(
+                cut.threads, registers, cut.lanes * of_lane + 1024);
         if (data_geometry::of({p, cut}).fits)
             made.push_back({1.0 * (met + columns) / columns, {p, cut}});
     }

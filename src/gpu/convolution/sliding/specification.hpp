@@ -13,6 +13,11 @@ constexpr int sum_bytes_of(element type) {
     return type == element::f64 ? 8 : 4;
 }
 
+/// Whether a position is one of so many.
+constexpr bool is_one_of(int position, int count) {
+    return static_cast<unsigned>(position) < static_cast<unsigned>(count);
+}
+
 /// One axis of a convolution: position `read` of what is read meets position `written` of
 /// what is written by a tap where read * up = written * step + base - tap * dilation. One
 /// of step and up is 1. In gradients of weights src is read and dst written (up is 1).
@@ -81,8 +86,8 @@ struct work_cut {
 
     // Data.
     int depths = 1; ///< in which a thread has its columns
-    /// NCX: results, or all, lie in shared memory; a block has so many planes (volumes,
-    /// where `volumes`), or a band of rows of one.
+    /// NCX: results, or all (of groups of one channel), lie in shared memory; a block has so
+    /// many planes (volumes, where `volumes`), or a band of rows of one.
     staging staged;
     int planes = 1, band;
     bool volumes;
@@ -118,19 +123,15 @@ constexpr int vector_dividing(int bytes, int alignment, Counts... counts) {
     return most(vector, 1);
 }
 
-/// Elements of a vector along a row of so many elements that tiles enter every `step`, which
-/// is 0 for one tile.
-constexpr int vector_along(
-        int bytes, int alignment, int row, const pitches &of, int step) {
-    return vector_dividing(bytes, alignment, row, step, of.row, of.depth,
-            of.channel, of.image);
-}
-
-/// NXC: the vector by which so many channels side by side are loaded or stored.
-constexpr int vector_of_channels(
-        int bytes, int alignment, int count, const pitches &of) {
-    return vector_dividing(
-            bytes, alignment, count, of.column, of.row, of.depth, of.image);
+/// Elements that are loaded or stored at a time: in NXC of so many channels side by side, in
+/// NCX along a row of so many columns that tiles enter every `step`, which is 0 for one tile.
+constexpr int vector_moved(const problem_specification &p, const pitches &of,
+        int channels, int columns, int step) {
+    const int bytes = bytes_of(p.type);
+    return p.channels_last ? vector_dividing(bytes, p.alignment, channels,
+                   of.column, of.row, of.depth, of.image)
+                           : vector_dividing(bytes, p.alignment, columns, step,
+                                   of.row, of.depth, of.channel, of.image);
 }
 
 /// Of one channel that meets more, vectors do not reach over groups either.
@@ -143,9 +144,7 @@ constexpr bool is_grouped(const problem_specification &p) {
 constexpr int multiples_at_once(const problem_specification &p) {
     if (!is_grouped(p)) return p.multiplier;
     constexpr int registers = 96;
-    const int gap = p.channels_last && p.column.parts() ? 1
-            : p.column.dilation < 0                     ? -p.column.dilation
-                                                        : p.column.dilation;
+    const int gap = p.channels_last && p.column.parts() ? 1 : p.column.dilation;
     const int met = (p.column.taps - 1) * gap / p.column.up + 1;
     const int held = registers * 4 / sum_bytes_of(p.type), fit = held / met;
     int at_once = least(p.multiplier, most(1, least(fit, most_multiples)));
@@ -224,15 +223,14 @@ struct row_walk {
             w.along.dilation = 1;
             w.along.base = 0;
         }
-        int first = 0, last = 0;
-        bool any = false;
+        // Every tap meets one of the phases.
+        int first = -axis::none, last = axis::none;
         for (int f = 0; f < rows.step; ++f)
             for (int k = 0; k < rows.taps; ++k) {
                 const int sum = w.sum_of(f, k);
                 if (sum == axis::none) continue;
-                first = any ? least(first, sum) : sum;
-                last = any ? most(last, sum) : sum;
-                any = true;
+                first = least(first, sum);
+                last = most(last, sum);
             }
         w.shift = first;
         w.reach = last - first;
@@ -260,9 +258,7 @@ struct axis_units {
 
     /// Whether a vector is inside, of a tile whose first result meets `place` of so many.
     constexpr bool is_inside(int unit, int place, int positions) const {
-        return always_inside[unit]
-                || static_cast<unsigned>(place + at[unit])
-                < static_cast<unsigned>(positions);
+        return always_inside[unit] || is_one_of(place + at[unit], positions);
     }
 
     /// Of tiles of so many results, `step` apart, whose first ones meet 0 to `furthest`.
@@ -322,16 +318,11 @@ struct row_table {
     /// `step`.
     static constexpr row_table of(const problem_specification &p,
             const pitches &from, int channels, int columns, int step) {
-        const int bytes = bytes_of(p.type);
         row_table t {};
         t.from = from;
         t.phases = t.depths.vector = t.depths.count = 1;
-        t.columns.vector = p.channels_last
-                ? 1
-                : vector_along(bytes, p.alignment, columns, from, step);
-        t.loaded = p.channels_last
-                ? vector_of_channels(bytes, p.alignment, channels, from)
-                : t.columns.vector;
+        t.loaded = vector_moved(p, from, channels, columns, step);
+        t.columns.vector = p.channels_last ? 1 : t.loaded;
         t.pieces = p.channels_last ? channels / t.loaded : channels;
         return t;
     }

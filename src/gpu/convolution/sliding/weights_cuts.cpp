@@ -45,9 +45,9 @@ void estimator::add_tile(
     const double products = 1.0 * columns * vector * m * taps;
     constexpr double most_products = 2500;
     if (grouped && products * wide > most_products) return;
-    const int dst_loaded = nxc ? vector_of_channels(bytes, p.alignment,
-                                   grouped ? m : vector * m, p.written)
-                               : src.loaded;
+    const int dst_loaded = nxc
+            ? vector_moved(p, p.written, grouped ? m : vector * m, 0, 0)
+            : src.loaded;
     walk_estimate of {*this, block, sums_bytes, 0.9, is_long()};
     of.raw = (of_row * p.depth.taps + of_dst) * bytes / 4;
     of.registers = registers_of(kept() * of_dst, taps * m * vector, of_row)
