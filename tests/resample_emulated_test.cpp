@@ -8,7 +8,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,6 +16,7 @@
 #include "base/text.hpp"
 #include "emulated/compiled.hpp"
 #include "emulated/typed.hpp"
+#include "gpu/jit/specification_text.hpp"
 #include "gpu_cuts/generations.hpp"
 #include "gpu_cuts/resample.hpp"
 
@@ -188,23 +188,21 @@ protected:
     void add_first_choice(
             const detail::fused_interpolation &problem, random_source &random) {
         const auto last = static_cast<int64_t>(std::size(generations)) - 1;
+        const element type = element_of(problem.problem.diff_src.type);
         const bool aligned = random.integer(0, 1) == 0;
-        const auto bytes = static_cast<int>(
-                detail::size_of(problem.problem.diff_src.type));
         std::string refusal;
-        const auto form
-                = specification_of(problem, aligned ? 16 : bytes, refusal);
+        const auto form = specification_of(
+                problem, aligned ? 16 : bytes_of(type), refusal);
         if (!form) return;
         const auto choices = choices_of(*form,
                 generations[static_cast<size_t>(random.integer(0, last))]
                         .facts);
         if (choices.empty()) return;
-        // Those drawn may sum along the walk first where a plan would not: other bits.
-        const auto order_of = [](const problem_specification &of) {
-            return std::pair {of.walk_first, of.walk.read_pitch};
-        };
-        if (order_of(form->specification)
-                != order_of(jobs.back().mapped.specification))
+        // Those drawn may sum along another axis first than a plan would: other bits.
+        const problem_specification &drawn = jobs.back().mapped.specification,
+                                    &of = form->specification;
+        if (of.walk_first != drawn.walk_first
+                || of.walk.read_pitch != drawn.walk.read_pitch)
             return;
         jobs.push_back({problems.size(), aligned, *form,
                 text_of({form->specification, choices.front().cut_by})});
@@ -222,13 +220,11 @@ protected:
             for (size_t i = 0; i < cuts; ++i) {
                 const bool aligned = random.integer(0, 3) != 0;
                 std::string refusal;
-                auto drawn = specification_of(fused,
-                        aligned ? 16
-                                : static_cast<int>(
-                                        detail::size_of(p.diff_src.type)),
+                const auto drawn = specification_of(fused,
+                        aligned ? 16 : bytes_of(element_of(p.diff_src.type)),
                         refusal);
                 if (!drawn) break;
-                mapped_problem form = *std::move(drawn);
+                mapped_problem form = *drawn;
                 if (walks_first && form.specification.prologue == fused_op::none
                         && can_walk_first(form.specification)) {
                     problem_specification &of = form.specification;

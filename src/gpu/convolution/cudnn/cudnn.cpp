@@ -69,14 +69,12 @@ std::unique_ptr<detail::plan> plan_of(
         chosen.execute(handle.get(), data, own);
     };
     const auto &[src, weights, dst] = arrangement.operands;
-    const size_t version = library().version;
     return std::make_unique<staged_convolution>(
             staged_work {.operands = {src, weights, dst},
                     .output = arrangement.output(),
                     .own_bytes = chosen.workspace_bytes,
                     .launches = launches,
-                    .library = text("cuDNN ", version / 10000, '.',
-                            version / 100 % 100, '.', version % 100),
+                    .library = text("cuDNN ", version_text()),
                     .kernel = chosen.tag,
                     .copied_as = arrangement.widened ? " as f32" : "",
                     .others = arrangement.epilogue.size(),

@@ -99,6 +99,11 @@ const loaded_library &library() {
     return loaded;
 }
 
+std::string version_text() {
+    const size_t version = library().version;
+    return text(version / 10000, '.', version / 100 % 100, '.', version % 100);
+}
+
 borrowed_handle::borrowed_handle(int device, cudaStream_t stream)
     : device_(device), stream_(stream) {
     const idle_handle idle = take_idle(device, stream);

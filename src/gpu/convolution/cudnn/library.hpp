@@ -24,6 +24,8 @@ struct loaded_library {
 /// folder that it names), else what the loader finds as libcudnn.so.9.
 const loaded_library &library();
 
+std::string version_text();
+
 /// A handle bound to a stream, for one thread until the end of the scope. It
 /// comes from a pool of the device's and goes back there, so that executions
 /// make none but where more run at once than ever before: compile has made the
