@@ -244,16 +244,21 @@ constexpr int bytes_of_piece = 16;
 
 /// Sums over the middle axis: two vectors of 16 bytes a thread, where there are enough, share
 /// weights. Rows lie an odd number of vectors apart, so that neighbouring ones meet other banks.
-constexpr void add_layers(geometry &g, const problem_specification &p,
-        const cut &c, int least_row) {
+/// `kept` are the sums of a range that threads keep.
+constexpr void add_layers(
+        geometry &g, const problem_specification &p, const cut &c, int kept) {
     g.layer_vector = 4 / sum_words(p);
-    const int vectors = ceil_div(row_of_middle(p), g.layer_vector);
+    const int row = static_cast<int>(row_of_middle(p));
+    const int vectors = ceil_div(row, g.layer_vector);
     const int halves = ceil_div(vectors, 2);
     const bool two = c.planes * c.middle_part * halves >= c.threads;
     g.layer_vectors = two ? 2 : 1;
     g.layer_threads = two ? halves : vectors;
     g.layer_pitch = vectors * g.layer_vector;
-    g.line_row = (ceil_div(least_row, g.layer_vector) | 1) * g.layer_vector;
+    const bool whole = rows_are_whole(p);
+    g.line_row = (ceil_div(whole ? row : kept, g.layer_vector) | 1)
+            * g.layer_vector;
+    g.line_pitch = g.line_row * (whole ? ceil_div(kept, row) : 1);
 }
 
 /// Blocks whose threads walk, and share rows of sums.
@@ -277,11 +282,7 @@ constexpr void add_lines(
     // With places for words beyond the range.
     const int kept = g.line_threads * c.words * vector;
     g.line_pitch = ceil_div(kept, 4) * 4;
-    if (p.middle.is_there()) {
-        add_layers(g, p, c, whole ? row_of_middle(p) : kept);
-        g.line_pitch
-                = g.line_row * (whole ? ceil_div(kept, row_of_middle(p)) : 1);
-    }
+    if (p.middle.is_there()) add_layers(g, p, c, kept);
     g.line_bytes = ceil_div((g.ranges * g.line_pitch + 2 * line_margin)
                                    * sum_words(p),
                            32)

@@ -17,6 +17,7 @@ struct kernel_of<s>::words {
     static constexpr element sum_element
             = p.type == element::f64 ? element::f64 : element::f32;
     using unit = jit::elements<p.type, vector>;
+    static constexpr int of_middle = static_cast<int>(row_of_middle(p));
     static constexpr int all_pieces = g.ranges * g.line_pieces;
     static constexpr int turns = ceil_div(all_pieces, c.threads);
     static constexpr int to_next = g.line_threads * vector; ///< word
@@ -157,8 +158,7 @@ struct kernel_of<s>::words {
             sum_type *to = line + range_in_line + element;
             // Rows of a range lie apart.
             if constexpr (p.middle.is_there() && g.segments == 1)
-                to += element / row_of_middle(p)
-                        * (g.line_row - row_of_middle(p));
+                to += element / of_middle * (g.line_row - of_middle);
 #pragma unroll
             for (int v = 0; v < vector; v += wide) {
                 sum_type together[wide];
@@ -175,7 +175,7 @@ struct kernel_of<s>::words {
     __device__ __forceinline__ static void add_up_middle(const sum_type *line,
             sum_type *to, int first, const axis_table<sum_type> &map) {
         constexpr int wide = g.layer_vector, each = g.layer_vectors;
-        constexpr int row = row_of_middle(p), taps = p.middle.most_taps;
+        constexpr int taps = p.middle.most_taps;
         constexpr int most_unrolled = 16;
         constexpr int apart = g.layer_threads * wide;
         using some_sums = jit::elements<sum_element, wide>;
@@ -219,7 +219,8 @@ struct kernel_of<s>::words {
             sum_type *const of_row = to + number * g.layer_pitch + begin;
 #pragma unroll
             for (int k = 0; k < each; ++k)
-                if ((k + 1) * apart <= row || begin + k * apart < row)
+                if ((k + 1) * apart <= of_middle
+                        || begin + k * apart < of_middle)
                     some_sums::of(sums[k]).store(of_row + k * apart);
         }
     }

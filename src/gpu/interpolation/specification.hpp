@@ -195,8 +195,8 @@ constexpr bool is_of_vectors(const problem_specification &p, int vector) {
 }
 
 /// Elements that are read at a position of walk and middle.
-constexpr int row_of_middle(const problem_specification &p) {
-    return p.column.read * p.inner;
+constexpr long long row_of_middle(const problem_specification &p) {
+    return 1LL * p.column.read * p.inner;
 }
 /// Whether those of an outer position's row of the walk are one range of memory; else those of a
 /// position of the middle axis are.
@@ -205,7 +205,7 @@ constexpr bool rows_are_whole(const problem_specification &p) {
 }
 /// Elements of a range.
 constexpr long long elements_of_range(const problem_specification &p) {
-    return 1LL * row_of_middle(p) * (rows_are_whole(p) ? p.middle.read : 1);
+    return row_of_middle(p) * (rows_are_whole(p) ? p.middle.read : 1);
 }
 
 /// From the first element that is read of a position of the first axis to the last.
