@@ -97,26 +97,23 @@ problem_shape shape_of(const convolution_problem &problem, int64_t pitch,
     for (size_t i = 3; i-- > 0;) {
         const auto axis = spatial_axis_of(problem, i);
         const int64_t common = std::gcd(axis.stride, axis.dilation);
-        const int64_t step = axis.stride / common; // from tap to tap of an x
-        const int64_t back = axis.dilation / common; // of dst, meanwhile
         shape.src[i] = exact_divider(axis.src);
-        shape.next[i]
-                = static_cast<int32_t>(step * window_pitch - back * dst_pitch);
+        shape.next[i] = static_cast<int32_t>(axis.stride / common * window_pitch
+                - axis.dilation / common * dst_pitch);
         shape.table[i] = static_cast<int>(taps.size());
-        for (int64_t x = 0; x < axis.src; ++x) {
-            // The first tap k that meets a y of dst; at is y * stride.
-            int64_t k = 0, at = x + axis.pad;
-            for (; k < axis.window
-                    && (at % axis.stride != 0 || at / axis.stride >= axis.dst);
-                    ++k)
-                at -= axis.dilation;
-            product_taps &of = taps.emplace_back();
-            if (k == axis.window || at < 0) continue;
-            const int64_t y = at / axis.stride;
-            of.offset = static_cast<int32_t>(y * dst_pitch + k * window_pitch);
-            of.count = static_cast<int32_t>(
-                    std::min((axis.window - 1 - k) / step, y / back) + 1);
-        }
+        const auto before = taps.size();
+        taps.resize(before + static_cast<size_t>(axis.src));
+        // Later taps of a position x meet earlier y.
+        for (int64_t y = axis.dst; y-- > 0;)
+            for (int64_t k = 0; k < axis.window; ++k) {
+                const int64_t x
+                        = y * axis.stride + k * axis.dilation - axis.pad;
+                if (x < 0 || x >= axis.src) continue;
+                product_taps &of = taps[before + static_cast<size_t>(x)];
+                if (of.count++ == 0)
+                    of.offset = static_cast<int32_t>(
+                            y * dst_pitch + k * window_pitch);
+            }
         dst_pitch *= axis.dst;
         window_pitch *= axis.window;
     }
