@@ -14,6 +14,7 @@ namespace gradnn::test {
 namespace {
 
 using gpu::col2im::product_taps;
+using gpu::col2im::window_axis;
 using gpu::implicit_gemm::dense_mapping;
 
 // Every axis against the definition, with strides and dilations that have divisors in
@@ -23,33 +24,26 @@ TEST(col2im, finds_the_taps_of_a_position) {
     size_t met = 0;
     for (int round = 0; round < 20000; ++round) {
         convolution_problem p;
-        p.src.dims.fill(1);
-        p.dst.dims.fill(1);
-        p.weights.dims.fill(1);
         p.src.dims[2] = random.integer(1, 30);
         p.dst.dims[2] = random.integer(1, 12);
         p.weights.dims[3] = random.integer(1, 9);
         p.strides[0] = random.integer(1, 7);
         p.dilations[0] = random.integer(1, 7);
         p.pads_begin[0] = random.integer(-4, 12);
-        // A tap, and a position of dst, further on in the products.
-        constexpr int64_t per_tap = 100;
-        p.src.dims[1] = per_tap;
-        std::vector<product_taps> taps;
-        const auto shape = gpu::col2im::shape_of(p, 1, p.src, taps);
-        for (int64_t x = 0; x < p.src.dims[2]; ++x) {
-            const product_taps &of
-                    = taps[static_cast<size_t>(shape.table[0] + x)];
-            int found = 0;
-            for (int64_t k = 0; k < p.weights.dims[3]; ++k) {
+        const window_axis axis(p, 0);
+        for (int64_t x = 0; x < axis.src; ++x) {
+            const auto taps = axis.taps_of(x);
+            int64_t found = 0;
+            for (int64_t k = 0; k < axis.window; ++k) {
                 const int64_t at = x + p.pads_begin[0] - k * p.dilations[0];
-                const int64_t y = at / p.strides[0];
-                if (at < 0 || at % p.strides[0] != 0 || y >= p.dst.dims[2])
+                if (at < 0 || at % p.strides[0] != 0
+                        || at / p.strides[0] >= axis.dst)
                     continue;
-                ASSERT_EQ(y + k * per_tap, of.offset + found * shape.next[0]);
+                ASSERT_EQ(k, taps.first + found * axis.step);
+                ASSERT_EQ(at / p.strides[0], taps.position - found * axis.back);
                 ++found;
             }
-            ASSERT_EQ(found, of.count) << "x = " << x;
+            ASSERT_EQ(found, taps.count) << "x = " << x;
             met += static_cast<size_t>(found);
         }
     }

@@ -1,8 +1,5 @@
 #include "gpu/convolution/col2im/cut.hpp"
 
-#include <algorithm>
-#include <numeric>
-
 #include "base/text.hpp"
 #include "gpu/convolution/facts.hpp"
 #include "gpu/runtime/device.hpp"
@@ -94,28 +91,20 @@ problem_shape shape_of(const convolution_problem &problem, int64_t pitch,
     // Of a position of dst and of the window, the innermost axis first.
     int64_t dst_pitch = pitch;
     int64_t window_pitch = dims[1];
-    for (size_t i = 3; i-- > 0;) {
-        const auto axis = spatial_axis_of(problem, i);
-        const int64_t common = std::gcd(axis.stride, axis.dilation);
-        shape.src[i] = exact_divider(axis.src);
-        shape.next[i] = static_cast<int32_t>(axis.stride / common * window_pitch
-                - axis.dilation / common * dst_pitch);
-        shape.table[i] = static_cast<int>(taps.size());
-        const auto before = taps.size();
-        taps.resize(before + static_cast<size_t>(axis.src));
-        // Later taps of a position x meet earlier y.
-        for (int64_t y = axis.dst; y-- > 0;)
-            for (int64_t k = 0; k < axis.window; ++k) {
-                const int64_t x
-                        = y * axis.stride + k * axis.dilation - axis.pad;
-                if (x < 0 || x >= axis.src) continue;
-                product_taps &of = taps[before + static_cast<size_t>(x)];
-                if (of.count++ == 0)
-                    of.offset = static_cast<int32_t>(
-                            y * dst_pitch + k * window_pitch);
-            }
-        dst_pitch *= axis.dst;
-        window_pitch *= axis.window;
+    for (size_t axis = 3; axis-- > 0;) {
+        const window_axis along(problem, axis);
+        shape.src[axis] = exact_divider(along.src);
+        shape.next[axis] = static_cast<int32_t>(
+                along.step * window_pitch - along.back * dst_pitch);
+        shape.table[axis] = static_cast<int>(taps.size());
+        for (int64_t x = 0; x < along.src; ++x) {
+            const axis_taps of = along.taps_of(x);
+            taps.push_back({static_cast<int32_t>(of.position * dst_pitch
+                                    + of.first * window_pitch),
+                    static_cast<int32_t>(of.count)});
+        }
+        dst_pitch *= along.dst;
+        window_pitch *= along.window;
     }
     shape.image = dst_pitch;
     return shape;

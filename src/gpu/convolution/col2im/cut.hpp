@@ -2,7 +2,9 @@
 // product, and which products a position of src meets. Plain host arithmetic (cut.cpp).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +40,59 @@ struct work_cut {
     }
     /// Of the images that come last where these are fewer; 0 where not.
     int64_t last_images() const { return mapping.problem.n % images; }
+};
+
+/// The taps of a position x along an axis: k = first + j * step of the window meet
+/// y = position - j * back of dst, for j < count.
+struct axis_taps {
+    int64_t first = 0;
+    int64_t position = 0;
+    int64_t count = 0;
+};
+
+/// An axis. x + pad = y * stride + k * dilation, all divided by the greatest common
+/// divisor of stride and dilation: u = y * step + k * back. Where that leaves a rest of
+/// x + pad, x meets nothing.
+class window_axis {
+public:
+    window_axis(const detail::convolution_problem &problem, size_t axis)
+        : src(problem.src.dims[axis + 2]),
+          dst(problem.dst.dims[axis + 2]),
+          window(problem.weights.dims[axis + 3]),
+          pad_(problem.pads_begin[axis]) {
+        const int64_t stride = problem.strides[axis];
+        const int64_t dilation = problem.dilations[axis];
+        divisor_ = std::gcd(stride, dilation);
+        step = stride / divisor_;
+        back = dilation / divisor_;
+        // Of back modulo step.
+        while (inverse_ * back % step != 1 % step)
+            ++inverse_;
+    }
+
+    axis_taps taps_of(int64_t x) const {
+        const int64_t shifted = x + pad_;
+        if (shifted < 0 || shifted % divisor_ != 0) return {};
+        const int64_t u = shifted / divisor_;
+        // The least that leaves no rest. Beyond dst taps are skipped.
+        const int64_t first = u % step * inverse_ % step;
+        const int64_t position = floor_div(u - first * back, step);
+        const int64_t skipped
+                = position < dst ? 0 : (position - dst) / back + 1;
+        const int64_t count = std::min(floor_div(window - 1 - first, step),
+                                      floor_div(position, back))
+                + 1 - skipped;
+        if (count <= 0) return {};
+        return {first + skipped * step, position - skipped * back, count};
+    }
+
+    int64_t src, dst, window;
+    int64_t step = 1, back = 1;
+
+private:
+    int64_t pad_;
+    int64_t divisor_ = 1;
+    int64_t inverse_ = 0;
 };
 
 /// The products of a position along an axis: where the first one lies, in elements from
