@@ -15,12 +15,12 @@
 namespace gradnn::test {
 
 /// Strides of one of the layouts that tensors come in: dense NCX or NXC, slices of channels,
-/// rows with gaps, permuted axes.
+/// rows with gaps, permuted axes, one element for a whole axis, any for axes of one position.
 inline void lay_out_randomly(
         detail::interpolation_problem &p, bool nxc, random_source &random) {
     std::array<size_t, 5> order = nxc ? std::array<size_t, 5> {1, 4, 3, 2, 0}
                                       : std::array<size_t, 5> {4, 3, 2, 1, 0};
-    const int64_t kind = random.integer(0, 7);
+    const int64_t kind = random.integer(0, 9);
     if (kind == 0)
         std::swap(order[0], order[static_cast<size_t>(random.integer(1, 4))]);
     for (detail::tensor_view *tensor : {&p.diff_dst, &p.diff_src}) {
@@ -32,8 +32,13 @@ inline void lay_out_randomly(
                 stride += (nxc ? 1 : stride / tensor->dims[axis])
                         * random.pick(std::vector<int64_t> {1, 4, 8});
             if (kind == 3 && axis == order[0]) stride += random.integer(1, 8);
+            if (kind == 4 && tensor->dims[axis] == 1)
+                tensor->strides[axis] = random.integer(1, 50);
         }
     }
+    if (kind == 5)
+        p.diff_dst.strides[random.pick(std::vector<size_t> {0, 1, 2, 3, 3})]
+                = 0;
 }
 
 /// Sums of weights, along the axes that are there.
@@ -79,7 +84,7 @@ inline detail::interpolation_problem random_interpolation(
             filter.exclude_outside = one_in(2);
         }
     }
-    const int64_t rank = random.pick(std::vector<int64_t> {1, 2, 2, 2, 3});
+    const int64_t rank = random.pick(std::vector<int64_t> {1, 2, 2, 3, 3});
     const bool nxc = one_in(2);
     const int64_t channels
             = random.pick(std::vector<int64_t> {1, 2, 3, 4, 8, 8, 16, 19, 32});
@@ -115,6 +120,7 @@ inline detail::interpolation_problem random_interpolation(
         if (one_in(6)) dst = src;
         if (one_in(20)) dst = src * 40;
         if (one_in(20)) src = 1;
+        if (a < 2 && one_in(rank == 3 ? 4 : 12)) dst = 1;
         interpolation_axis &axis = p.axes[a] = filter;
         axis.src = src;
         axis.dst = dst;

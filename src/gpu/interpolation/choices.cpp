@@ -264,7 +264,6 @@ std::vector<choice> choices_of(const mapped_problem &whole,
 
 double cost_in_order(
         const mapped_problem &of, bool walk_first, double most_cost) {
-    if (walk_first && !can_walk_first(of.specification)) return HUGE_VAL;
     // Of all GPUs, tensors and numbers of images alike, whatever ops there are around it: as many
     // outer positions as fill an H100.
     constexpr gpu_facts of_h100 {132, 227 << 10, 228 << 10, 65536, 2048};
@@ -280,7 +279,8 @@ double cost_in_order(
     // Those between the axes stay.
     int outermost = 0;
     for (int i = most_outer - 1; i >= 0; --i) {
-        if (one.outer_read[i] >= read) one.outer[i] = 1;
+        if (one.outer_read[i] >= read || one.outer_write[i] >= written)
+            one.outer[i] = 1;
         if (one.outer[i] == 1) outermost = i;
     }
     one.outer_write[outermost] = written;

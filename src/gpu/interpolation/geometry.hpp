@@ -270,10 +270,11 @@ constexpr void add_lines(
     const bool whole = rows_are_whole(p);
     g.segments = whole ? 1 : c.middle_read;
     g.ranges = c.planes * g.segments;
-    constexpr long long furthest = 1LL << 29;
+    constexpr long long furthest = 1LL << 29, most_of_layers = 1 << 20;
     g.fits = elements_of_range(p) < furthest
             && (whole || c.middle_read * p.middle.read_pitch < furthest)
-            && (c.planes == 1 || c.planes * p.outer_read[0] < furthest);
+            && (c.planes == 1 || c.planes * p.outer_read[0] < furthest)
+            && c.planes * row_of_middle(p) * c.middle_part < most_of_layers;
     if (!g.fits) return;
     // Parts of a row begin ahead of what is read for them.
     g.line_read = (whole ? c.middle_read : 1) * c.tile_read * p.inner

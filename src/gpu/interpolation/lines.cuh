@@ -69,8 +69,9 @@ struct kernel_of<s>::words {
         begin_inside = row
                 + static_cast<int>(
                         ahead < 0 ? (row_bytes - 1 - ahead) / row_bytes : 0);
-        end_inside
-                = row + static_cast<int>(left < 0 ? 0 : left / row_bytes + 1);
+        const long long rows = left < 0 ? 0 : left / row_bytes + 1;
+        end_inside = row
+                + (rows < p.walk.read ? static_cast<int>(rows) : p.walk.read);
         next_step = of_read + row;
         steps = reinterpret_cast<step<sum_type> *>(
                         jit::dynamic_shared() + g.shared_bytes - g.step_bytes)
@@ -157,7 +158,7 @@ struct kernel_of<s>::words {
             const int element = first + w * to_next;
             sum_type *to = line + range_in_line + element;
             // Rows of a range lie apart.
-            if constexpr (p.middle.is_there() && g.segments == 1)
+            if constexpr (p.middle.is_there() && rows_are_whole(p))
                 to += element / of_middle * (g.line_row - of_middle);
 #pragma unroll
             for (int v = 0; v < vector; v += wide) {

@@ -107,8 +107,8 @@ std::string text_of(const pattern &of) {
 
 bool can_walk_first(const problem_specification &p) {
     constexpr int most_inner[] = {1, 3, 64, 64}; // more f32 was not measured
-    return p.walk.read > p.walk.written && p.column.is_there()
-            && p.column.read_pitch == p.inner
+    return p.walk.read > p.walk.written && p.walk.read_pitch > 0
+            && p.column.is_there() && p.column.read_pitch == p.inner
             && p.inner <= most_inner[static_cast<int>(p.type)];
 }
 
@@ -183,6 +183,18 @@ std::optional<mapped_problem> specification_of(
         refusal = "takes fewer elements that are not resampled; " + given(p);
         return {};
     }
+    // No order of sums follows from how one position lies.
+    for (size_t a = axes.size(); a-- > 0;) {
+        const bool last = a + 1 == axes.size();
+        if (axes[a].written == 1)
+            axes[a].write_pitch = last
+                    ? s.inner
+                    : axes[a + 1].written * axes[a + 1].write_pitch;
+        if (axes[a].read == 1)
+            axes[a].read_pitch = last
+                    ? s.inner
+                    : axes[a + 1].read * axes[a + 1].read_pitch;
+    }
     // A walk takes rows that add to two positions at most.
     const bool walks = maps[0].two_taps && !any;
     const size_t none = axes.size();
@@ -201,18 +213,22 @@ std::optional<mapped_problem> specification_of(
     mapped_problem made = none == 3 ? form_of(0, 1)
             : none == 2 ? form_of(walks ? 0 : none, walks ? none : 0)
                         : form_of(none, none);
-    if (any) return made;
+    std::vector<mapped_problem> walked_first;
+    if (!any) walked_first.push_back(made);
+    if (!any && none == 3) walked_first.push_back(form_of(1, 0));
+    std::erase_if(walked_first, [](const mapped_problem &form) {
+        return !can_walk_first(form.specification);
+    });
+    if (walked_first.empty()) return made;
     // In the order of sums that is expected to be fastest.
     double least_cost = cost_in_order(made, false);
-    const auto try_first = [&](mapped_problem form) {
+    for (mapped_problem &form : walked_first) {
         const double cost = cost_in_order(form, true, least_cost);
-        if (cost >= least_cost) return;
+        if (cost >= least_cost) continue;
         least_cost = cost;
         form.specification.walk_first = true;
         made = std::move(form);
-    };
-    try_first(made);
-    if (none == 3) try_first(form_of(1, 0));
+    }
     if (s.prologue != fused_op::none && made.specification.walk_first) {
         refusal = "takes no op ahead where the walk comes first";
         return {};

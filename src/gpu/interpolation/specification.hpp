@@ -201,7 +201,7 @@ constexpr long long row_of_middle(const problem_specification &p) {
 /// Whether those of an outer position's row of the walk are one range of memory; else those of a
 /// position of the middle axis are.
 constexpr bool rows_are_whole(const problem_specification &p) {
-    return !p.middle.is_there() || p.middle.read_pitch == row_of_middle(p);
+    return p.middle.read == 1 || p.middle.read_pitch == row_of_middle(p);
 }
 /// Elements of a range.
 constexpr long long elements_of_range(const problem_specification &p) {
@@ -241,7 +241,7 @@ constexpr problem_specification rest_of_walk(problem_specification p) {
         while (pitch * bytes_of(p.type) % p.alignment)
             p.alignment /= 2;
     };
-    lower(p.walk.write_pitch);
+    if (p.walk.written > 1) lower(p.walk.write_pitch);
     p.walk = none;
     p.walk_first = false;
     p.reads_sums = true;
