@@ -210,54 +210,54 @@ protected:
 
     /// Kernels of `cuts` cuts for each of `count` random problems, and a plan's.
     void draw(random_source &random, size_t count, size_t cuts) {
-        while (problems.size() < count) {
-            const auto fused = random_fused_interpolation(random);
-            const interpolation_problem &p = fused.problem;
-            // Also where it would not pay.
-            const bool walks_first = random.integer(0, 1) == 0;
-            const bool turned = random.integer(0, 1) == 0;
-            bool any = false;
-            for (size_t i = 0; i < cuts; ++i) {
-                const bool aligned = random.integer(0, 3) != 0;
-                std::string refusal;
-                const auto drawn = specification_of(fused,
-                        aligned ? 16 : bytes_of(element_of(p.diff_src.type)),
-                        refusal);
-                if (!drawn) break;
-                mapped_problem form = *drawn;
-                if (walks_first && form.specification.prologue == fused_op::none
-                        && can_walk_first(form.specification)) {
-                    problem_specification &of = form.specification;
-                    of.walk_first = true;
-                    // Along either axis.
-                    if (turned && of.middle.is_there()) {
-                        std::swap(of.walk, of.middle);
-                        std::swap(form.maps[0], form.maps[1]);
-                    }
-                }
-                auto all = all_cuts(form, h100);
-                // Of both kinds alike.
-                const bool staged = random.integer(0, 1) == 0;
-                if (!form.specification.walk_first)
-                    std::erase_if(all, [&](const auto &each) {
-                        return (each.stages > 0) != staged;
-                    });
-                const auto exchanged
-                        = [](const cut &each) { return each.exchanged; };
-                if (random.integer(0, 1) == 0
-                        && std::ranges::any_of(all, exchanged))
-                    std::erase_if(all, std::not_fn(exchanged));
-                if (all.empty()) continue;
-                jobs.push_back({problems.size(), aligned, form,
-                        text_of({form.specification, random.pick(all)})});
-                any = true;
-                if (i > 0) continue;
-                jobs.push_back({problems.size(), aligned, form, {}});
-            }
-            if (!any) continue;
-            add_first_choice(fused, random);
-            problems.push_back(fused);
+        for (const auto &each : odd_rows())
+            draw_cuts({each}, random, cuts);
+        while (problems.size() < count)
+            draw_cuts(random_fused_interpolation(random), random, cuts);
+    }
+    void draw_cuts(const detail::fused_interpolation &fused,
+            random_source &random, size_t cuts) {
+        const interpolation_problem &p = fused.problem;
+        // Also where it would not pay.
+        const bool walks_first
+                = fused.prologue.empty() && random.integer(0, 1) == 0;
+        const bool turned = walks_first && random.integer(0, 1) == 0;
+        bool any = false;
+        for (size_t i = 0; i < cuts; ++i) {
+            const bool aligned = random.integer(0, 3) != 0;
+            std::string refusal;
+            const auto drawn = specification_of(fused,
+                    aligned ? 16 : bytes_of(element_of(p.diff_src.type)),
+                    refusal);
+            if (!drawn) break;
+            mapped_problem form = *drawn;
+            mapped_problem other = form; // along the other axis
+            std::swap(other.specification.walk, other.specification.middle);
+            std::swap(other.maps[0], other.maps[1]);
+            if (turned && can_walk_first(other.specification)) form = other;
+            form.specification.walk_first
+                    |= walks_first && can_walk_first(form.specification);
+            auto all = all_cuts(form, h100);
+            const bool staged = random.integer(0, 1) == 0; // both alike
+            if (!form.specification.walk_first)
+                std::erase_if(all, [&](const auto &each) {
+                    return (each.stages > 0) != staged;
+                });
+            const auto exchanged
+                    = [](const cut &each) { return each.exchanged; };
+            if (random.integer(0, 1) == 0
+                    && std::ranges::any_of(all, exchanged))
+                std::erase_if(all, std::not_fn(exchanged));
+            if (all.empty()) continue;
+            jobs.push_back({problems.size(), aligned, form,
+                    text_of({form.specification, random.pick(all)})});
+            any = true;
+            if (i > 0) continue;
+            jobs.push_back({problems.size(), aligned, form, {}});
         }
+        if (!any) return;
+        add_first_choice(fused, random);
+        problems.push_back(fused);
     }
 
     /// `others` as the problem has ops.

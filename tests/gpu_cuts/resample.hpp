@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <tuple>
 #include <vector>
 
 #include "gpu/interpolation/cuts.hpp"
@@ -152,6 +153,35 @@ inline detail::interpolation_problem random_interpolation(
     if (one_in(8)) make_box(p, random);
     lay_out_randomly(p, nxc, random);
     return p;
+}
+
+/// Dense in NCX, where rows have one position, or one for many: what an axis' stride says of
+/// them must change nothing.
+inline std::vector<detail::interpolation_problem> odd_rows() {
+    std::vector<detail::interpolation_problem> made;
+    using space = std::array<int64_t, 3>;
+    for (const auto &[src, dst, broadcast] :
+            {std::tuple {space {3, 20, 24}, space {1, 80, 50}, false},
+                    {{2, 9, 12}, {1, 31, 40}, false},
+                    {{1, 16, 30}, {1, 64, 51}, true},
+                    {{4, 8, 10}, {16, 32, 21}, true}}) {
+        detail::interpolation_problem p;
+        p.diff_src.type = p.diff_dst.type = detail::data_type::f32;
+        p.mode = detail::interpolation_mode::linear;
+        p.coordinates = detail::coordinate_mode::half_pixel;
+        p.diff_src.dims = {2, 8, src[0], src[1], src[2]};
+        p.diff_dst.dims = {2, 8, dst[0], dst[1], dst[2]};
+        for (size_t a = 0; a < 3; ++a)
+            p.axes[a] = {src[a], dst[a]};
+        for (detail::tensor_view *tensor : {&p.diff_dst, &p.diff_src}) {
+            int64_t stride = 1;
+            for (size_t axis = 5; axis-- > 0; stride *= tensor->dims[axis])
+                tensor->strides[axis] = stride;
+        }
+        if (broadcast) p.diff_dst.strides[3] = 0;
+        made.insert(made.end(), 3, p);
+    }
+    return made;
 }
 
 /// With ops of single elements in its loads and stores, now and then.
