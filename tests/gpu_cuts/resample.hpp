@@ -155,16 +155,18 @@ inline detail::interpolation_problem random_interpolation(
     return p;
 }
 
-/// Dense in NCX, where rows have one position, or one for many: what an axis' stride says of
-/// them must change nothing.
+/// Dense in NCX, where rows have one position, or one for many, or where the first positions have
+/// no taps, as a scale far below that of the sizes has it.
 inline std::vector<detail::interpolation_problem> odd_rows() {
     std::vector<detail::interpolation_problem> made;
     using space = std::array<int64_t, 3>;
-    for (const auto &[src, dst, broadcast] :
-            {std::tuple {space {3, 20, 24}, space {1, 80, 50}, false},
-                    {{2, 9, 12}, {1, 31, 40}, false},
-                    {{1, 16, 30}, {1, 64, 51}, true},
-                    {{4, 8, 10}, {16, 32, 21}, true}}) {
+    for (const auto &[src, dst, broadcast, scale] :
+            {std::tuple {space {3, 20, 24}, space {1, 80, 50}, false, 0.0F},
+                    {{2, 9, 12}, {1, 31, 40}, false, 0.0F},
+                    {{1, 16, 30}, {1, 64, 51}, true, 0.0F},
+                    {{4, 8, 10}, {16, 32, 21}, true, 0.0F},
+                    {{1, 7, 10}, {1, 28, 20}, false, 0.125F},
+                    {{3, 7, 10}, {6, 28, 20}, false, 0.125F}}) {
         detail::interpolation_problem p;
         p.diff_src.type = p.diff_dst.type = detail::data_type::f32;
         p.mode = detail::interpolation_mode::linear;
@@ -173,6 +175,8 @@ inline std::vector<detail::interpolation_problem> odd_rows() {
         p.diff_dst.dims = {2, 8, dst[0], dst[1], dst[2]};
         for (size_t a = 0; a < 3; ++a)
             p.axes[a] = {src[a], dst[a]};
+        p.axes[1].scale_given = scale != 0;
+        p.axes[1].scale = scale;
         for (detail::tensor_view *tensor : {&p.diff_dst, &p.diff_src}) {
             int64_t stride = 1;
             for (size_t axis = 5; axis-- > 0; stride *= tensor->dims[axis])

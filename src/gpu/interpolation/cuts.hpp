@@ -103,7 +103,7 @@ std::vector<choice> choices_of(const mapped_problem &, const gpu_facts &,
         size_t most_chosen = 12, double most_cost = HUGE_VAL);
 
 /// The cost of the best cut, of the same GPU whatever GPU there is, where the sums along the walk
-/// come first or last: none where they cannot, or where it is `most_cost`.
+/// come first (which can_walk_first allows) or last; HUGE_VAL where none costs less than that.
 double cost_in_order(
         const mapped_problem &, bool walk_first, double most_cost = HUGE_VAL);
 

@@ -1,3 +1,5 @@
+// Which problems convolution.gpu_col2im takes, in which portions, and where the products
+// of a position lie. Plain host arithmetic.
 #include "gpu/convolution/col2im/cut.hpp"
 
 #include "base/text.hpp"

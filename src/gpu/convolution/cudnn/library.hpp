@@ -24,6 +24,7 @@ struct loaded_library {
 /// folder that it names), else what the loader finds as libcudnn.so.9.
 const loaded_library &library();
 
+/// "9.19.0".
 std::string version_text();
 
 /// A handle bound to a stream, for one thread until the end of the scope. It
