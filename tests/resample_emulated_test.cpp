@@ -234,9 +234,9 @@ protected:
             mapped_problem other = form; // along the other axis
             std::swap(other.specification.walk, other.specification.middle);
             std::swap(other.maps[0], other.maps[1]);
-            if (turned && can_walk_first(other.specification)) form = other;
+            if (turned && can_walk_first(other)) form = other;
             form.specification.walk_first
-                    |= walks_first && can_walk_first(form.specification);
+                    |= walks_first && can_walk_first(form);
             auto all = all_cuts(form, h100);
             const bool staged = random.integer(0, 1) == 0; // both alike
             if (!form.specification.walk_first)

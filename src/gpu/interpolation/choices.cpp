@@ -54,18 +54,18 @@ work_estimate share_of_lines(const problem_specification &p, const cut &c,
     const double of_row = 1.0 * c.words * c.line_vector;
     const double turns = g.sets * ceil_div(g.lane_items, g.groups);
     const double step
-            = 8.0 * ceil_div(g.piece_bytes, bytes_of_piece * c.threads) + 6
-            + c.words + of_row * (bytes == 2 ? 1 : 0)
-            + of_row * (p.walk.two ? 2 : 1) + 12;
+            = 2.0 * ceil_div(g.piece_bytes, bytes_of_piece * c.threads) + 46
+            + c.words + of_row * ((bytes == 2 ? 1 : 0) + (p.walk.two ? 2 : 1));
     // Sums over the middle axis, of a thread.
     const int taps = (p.middle.most_taps + p.middle.least_taps) / 2;
-    const double layers = !p.middle.is_there()
-            ? 0
-            : ceil_div(c.planes * c.middle_part * g.layer_threads, c.threads);
     const double of_layer = g.layer_vectors * g.layer_vector * sum_words(p);
-    const double finish = of_row * 1.5 + of_row * sum_words(p) / 4 + 14
-            + layers
-                    * (24 + taps * (2 + g.layer_vectors * (1 + g.layer_vector)))
+    const double finish = 14 + 5.0 * c.words + of_row * sum_words(p) / 4
+            + g.layer_rounds
+                    * (12 + 2 * g.layer_vectors
+                            + taps
+                                    * (1
+                                            + g.layer_vectors
+                                                    * (1 + g.layer_vector)))
             + turns * rest.instructions;
     // Rows that are copied, by lines of the caches, and taken; sums that are kept and taken.
     const double lines = g.line_pieces * bytes_of_piece / 128.0;
@@ -80,10 +80,10 @@ work_estimate share_of_lines(const problem_specification &p, const cut &c,
     const double at_once
             = std::min<double>(c.blocks, 1.0 * g.grid / gpu.multiprocessors);
     const double summed = of_row * sum_words(p)
-            + layers * (of_layer + taps * (1 + 1.5 * of_layer))
+            + g.layer_rounds * (of_layer + taps * (1 + 1.5 * of_layer))
             + turns * rest.wavefronts;
-    return {.instructions = 60 + 8 * c.words + 40 * g.sets + 1.2 * steps * step
-                    + c.strip * finish,
+    return {.instructions
+            = 100 + 8 * c.words + 40 * g.sets + steps * step + c.strip * finish,
             .path = path,
             .in_flight = of_row * bytes * (c.ahead - 1) * c.threads * at_once,
             .wavefronts

@@ -33,7 +33,7 @@ std::optional<mapped_problem> specification_of(
         std::string &refusal, bool any = false);
 
 /// Whether the sums along the walk, of vectors of whole rows, may come first.
-bool can_walk_first(const problem_specification &);
+bool can_walk_first(const mapped_problem &);
 
 /// The text of the header that a kernel is compiled with.
 std::string text_of(const specification_of_kernel &);

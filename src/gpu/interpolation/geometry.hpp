@@ -47,14 +47,14 @@ struct geometry {
     int segments, ranges;
     int line_read, line_pitch; ///< elements of a range, and of its sums
     int line_threads; ///< that share a range
-    /// 16-byte pieces of a range, bytes of those of all ranges, and of what rows on their way
-    /// add to. The first piece of a range begins at a multiple of so many bytes in memory.
-    int line_pieces, piece_bytes, step_bytes, copy_alignment;
+    /// 16-byte pieces of a range, and bytes of those of all ranges. The first piece of a range
+    /// begins at a multiple of so many bytes in memory.
+    int line_pieces, piece_bytes, copy_alignment;
     bool lies_at_lines; ///< the first piece, of the caches
     int line_row; ///< from the sums of a position of the middle axis to those of the next
     /// Of sums over the middle axis, of those of a line: vectors of so many elements, of which a
     /// thread has some of a row, that many threads apart; elements from a row to the next.
-    int layer_vector, layer_vectors, layer_threads, layer_pitch;
+    int layer_vector, layer_vectors, layer_threads, layer_rounds, layer_pitch;
     int table_bytes; ///< of the maps of walk and middle; 0: they stay in global memory
     int stage_bytes, line_bytes, sums_bytes, gathered_bytes, shared_bytes;
     long long items;
@@ -242,8 +242,8 @@ constexpr int line_margin = 4; ///< sums around those of a block
 /// Rows come in pieces, at multiples of as many bytes in memory, for which threads wait together.
 constexpr int bytes_of_piece = 16;
 
-/// Sums over the middle axis: two vectors of 16 bytes a thread, where there are enough, share
-/// weights. Rows lie an odd number of vectors apart, so that neighbouring ones meet other banks.
+/// Sums over the middle axis: two vectors of 16 bytes of a thread, where that saves enough rounds,
+/// share weights. Rows lie an odd number of vectors apart, so that neighbouring ones meet other banks.
 /// `kept` are the sums of a range that threads keep.
 constexpr void add_layers(
         geometry &g, const problem_specification &p, const cut &c, int kept) {
@@ -251,9 +251,16 @@ constexpr void add_layers(
     const int row = static_cast<int>(row_of_middle(p));
     const int vectors = ceil_div(row, g.layer_vector);
     const int halves = ceil_div(vectors, 2);
-    const bool two = c.planes * c.middle_part * halves >= c.threads;
+    // A thread has its part of several rows, or some parts of each.
+    const auto rounds = [&](int parts) {
+        const int rows = c.planes * c.middle_part;
+        return parts <= c.threads ? ceil_div(rows, c.threads / parts)
+                                  : rows * ceil_div(parts, c.threads);
+    };
+    const bool two = 3 * rounds(halves) <= 2 * rounds(vectors);
     g.layer_vectors = two ? 2 : 1;
     g.layer_threads = two ? halves : vectors;
+    g.layer_rounds = rounds(g.layer_threads);
     g.layer_pitch = vectors * g.layer_vector;
     const bool whole = rows_are_whole(p);
     g.line_row = (ceil_div(whole ? row : kept, g.layer_vector) | 1)
@@ -303,7 +310,6 @@ constexpr void add_lines(
             line_bytes - vector * bytes_of(p.type) + g.copy_alignment,
             bytes_of_piece);
     g.piece_bytes = g.ranges * g.line_pieces * bytes_of_piece;
-    g.step_bytes = c.ahead * c.threads / 32 * 16 * sum_words(p);
     g.sums_bytes = 2 * g.line_bytes; // in turns
     if (p.middle.is_there())
         g.sums_bytes = g.line_bytes
@@ -311,8 +317,7 @@ constexpr void add_lines(
                                   * sum_words(p),
                           32)
                         * 128;
-    g.shared_bytes = g.sums_bytes + ceil_div(c.ahead * g.piece_bytes, 32) * 32
-            + g.step_bytes;
+    g.shared_bytes = g.sums_bytes + c.ahead * g.piece_bytes;
     g.lanes = c.parts * g.vectors;
     g.lane_items = c.planes * c.middle_part;
 }

@@ -20,18 +20,21 @@ struct kernel_of<s>::words {
     static constexpr int of_middle = static_cast<int>(row_of_middle(p));
     static constexpr int all_pieces = g.ranges * g.line_pieces;
     static constexpr int turns = ceil_div(all_pieces, c.threads);
+    static constexpr int turn_bytes = c.threads * bytes_of_piece;
+    static constexpr int places = g.ranges == 1 ? 1 : turns; ///< that are kept
     static constexpr int to_next = g.line_threads * vector; ///< word
     static constexpr long long row_bytes = p.walk.read_pitch * sizeof(type);
+    /// Rows lie alike between multiples of the copies' alignment.
+    static constexpr bool rows_are_alike = row_bytes % g.copy_alignment == 0;
 
-    /// Where pieces were if the row that is copied next began with one; their offset there.
-    const char *next[turns];
-    uint32_t offset[turns];
-    /// Rows all of whose pieces are the tensor's.
-    int begin_inside, end_inside;
+    /// Where pieces were if the row that is copied next began with one; their offset there. Of one
+    /// range the pieces of all turns lie alike, `turn_bytes` apart.
+    const char *next[places];
+    uint32_t offset[places];
     bool wanted[turns];
-    /// What that row adds to, and of the warp those of the rows that are on their way.
-    const step<sum_type> *next_step;
-    step<sum_type> *steps;
+    /// The first row all of whose pieces are the tensor's, and how many there are.
+    int begin_inside;
+    unsigned rows_inside;
     /// Of the row that is taken next: its place in its first piece, in bytes.
     uint32_t past;
     /// Of the first word: in a range, and in what was copied, in bytes; of its range in a line.
@@ -40,7 +43,7 @@ struct kernel_of<s>::words {
 
     /// Of a block with so many planes, and segments that exist, whose `row` begins at `read`.
     __device__ __forceinline__ void find(const type *read, const type *tensor,
-            int row, int planes, int segments, const step<sum_type> *of_read) {
+            int row, int planes, int segments) {
         const int thread = static_cast<int>(threadIdx.x);
         const int range = g.ranges == 1 ? 0 : thread / g.line_threads;
         const int number = thread - range * g.line_threads;
@@ -55,10 +58,14 @@ struct kernel_of<s>::words {
         for (int i = 0; i < turns; ++i) {
             const int piece = thread + i * c.threads;
             const int of = g.ranges == 1 ? 0 : piece / g.line_pieces;
+            wanted[i] = (i + 1) * c.threads <= all_pieces || piece < all_pieces;
+            if constexpr (g.ranges > 1)
+                wanted[i] = wanted[i] && of < planes * g.segments;
+            if (i >= places) continue;
             const int bytes = (piece - of * g.line_pieces) * bytes_of_piece;
             next[i] = begin_of(of) + bytes;
             offset[i] = static_cast<uint32_t>(bytes % g.copy_alignment);
-            wanted[i] = piece < all_pieces && of < planes * g.segments;
+            if constexpr (rows_are_alike) next[i] -= before_piece(i);
         }
         const long long ahead = begin_of(0) - g.copy_alignment + 1
                 - reinterpret_cast<const char *>(tensor),
@@ -70,12 +77,11 @@ struct kernel_of<s>::words {
                 + static_cast<int>(
                         ahead < 0 ? (row_bytes - 1 - ahead) / row_bytes : 0);
         const long long rows = left < 0 ? 0 : left / row_bytes + 1;
-        end_inside = row
-                + (rows < p.walk.read ? static_cast<int>(rows) : p.walk.read);
-        next_step = of_read + row;
-        steps = reinterpret_cast<step<sum_type> *>(
-                        jit::dynamic_shared() + g.shared_bytes - g.step_bytes)
-                + thread / 32 * c.ahead;
+        rows_inside = static_cast<unsigned>(most(0,
+                row
+                        + (rows < p.walk.read ? static_cast<int>(rows)
+                                              : p.walk.read)
+                        - begin_inside));
         past = static_cast<uint32_t>(
                 reinterpret_cast<uintptr_t>(begin_of(range)));
         first_element = number * vector;
@@ -83,53 +89,56 @@ struct kernel_of<s>::words {
         place_in_copy = (range < g.ranges ? range : 0) * g.line_pieces
                         * bytes_of_piece
                 + number * static_cast<int>(vector * sizeof(type));
+        if constexpr (rows_are_alike)
+            place_in_copy += static_cast<int>(past % g.copy_alignment);
         range_in_line = range * g.line_pitch;
         sums.clear();
     }
-    /// Where a piece of the next row begins, whose first one lies ahead of the row.
-    __device__ __forceinline__ const type *next_piece(int i) const {
+    /// Bytes from where a piece begins, whose range's first one lies ahead of the row, to `next`.
+    __device__ __forceinline__ uint32_t before_piece(int i) const {
         const auto low
                 = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(next[i]))
                 - offset[i];
-        return reinterpret_cast<const type *>(next[i] - low % g.copy_alignment);
+        return low % g.copy_alignment;
     }
     /// Submits copies of the next row. Pieces may have more than the row.
     __device__ __forceinline__ void copy(
             int slot, const type *tensor, int row) {
         char *const to = jit::dynamic_shared() + g.sums_bytes
                 + slot * g.piece_bytes + threadIdx.x * bytes_of_piece;
-        const bool inside = row >= begin_inside && row < end_inside;
+        const bool inside
+                = static_cast<unsigned>(row - begin_inside) < rows_inside;
+        const char *pieces[places];
+#pragma unroll
+        for (int i = 0; i < places; ++i)
+            pieces[i] = next[i] - (rows_are_alike ? 0 : before_piece(i));
+        const auto piece = [&](int i) {
+            return reinterpret_cast<const type *>(
+                    places == turns ? pieces[i] : pieces[0] + i * turn_bytes);
+        };
         // Without a branch between them.
 #pragma unroll
         for (int i = 0; i < turns; ++i)
-            copy_async_past_l1_if(wanted[i] && inside,
-                    to + i * (c.threads * bytes_of_piece), next_piece(i));
-        // Through the L1 cache: all blocks read these.
-        constexpr int halves = sizeof(*steps) / bytes_of_piece;
-        const int half = static_cast<int>(threadIdx.x) % 32;
-        copy_async_if<bytes_of_piece>(half < halves,
-                reinterpret_cast<char *>(steps + slot) + half * bytes_of_piece,
-                reinterpret_cast<const char *>(next_step)
-                        + half * bytes_of_piece);
-        ++next_step;
+            copy_async_past_l1_if(
+                    wanted[i] && inside, to + i * turn_bytes, piece(i));
         // Else of the tensor alone.
         if (!inside) {
             constexpr int in_piece = bytes_of_piece / sizeof(type);
             const auto *const end = tensor + tensor_extent(p);
 #pragma unroll
             for (int i = 0; i < turns; ++i) {
-                char *const place = to + i * (c.threads * bytes_of_piece);
-                const auto *const piece = next_piece(i);
-                const bool whole = piece >= tensor && piece + in_piece <= end;
-                copy_async_past_l1_if(wanted[i] && whole, place, piece);
+                char *const place = to + i * turn_bytes;
+                const auto *const from = piece(i);
+                const bool whole = from >= tensor && from + in_piece <= end;
+                copy_async_past_l1_if(wanted[i] && whole, place, from);
 #pragma unroll 1
                 for (int e = 0; wanted[i] && !whole && e < in_piece; ++e)
-                    if (piece + e >= tensor && piece + e < end)
-                        reinterpret_cast<type *>(place)[e] = piece[e];
+                    if (from + e >= tensor && from + e < end)
+                        reinterpret_cast<type *>(place)[e] = from[e];
             }
         }
 #pragma unroll
-        for (int i = 0; i < turns; ++i)
+        for (int i = 0; i < places; ++i)
             next[i] += row_bytes;
     }
     /// Whether a word is the row's: what lies behind it may be on its way.
@@ -139,10 +148,14 @@ struct kernel_of<s>::words {
     }
     /// Of the row after the last that was taken.
     __device__ __forceinline__ void take(int slot, unit (&to)[c.words]) {
-        const auto *const from = reinterpret_cast<const type *>(
-                jit::dynamic_shared() + g.sums_bytes + slot * g.piece_bytes
-                + (place_in_copy + static_cast<int>(past % g.copy_alignment)));
-        past += static_cast<uint32_t>(row_bytes);
+        int place = place_in_copy;
+        if constexpr (!rows_are_alike) {
+            place += static_cast<int>(past % g.copy_alignment);
+            past += static_cast<uint32_t>(row_bytes);
+        }
+        const auto *const from
+                = reinterpret_cast<const type *>(jit::dynamic_shared()
+                        + g.sums_bytes + slot * g.piece_bytes + place);
 #pragma unroll
         for (int w = 0; w < c.words; ++w)
             to[w] = has(w) ? unit::load(from + w * to_next) : unit::zeros();
@@ -151,15 +164,24 @@ struct kernel_of<s>::words {
     __device__ __forceinline__ void keep(sum_type *line) const {
         constexpr int wide
                 = least(vector, 16 / static_cast<int>(sizeof(sum_type)));
-        if (static_cast<int>(threadIdx.x) >= g.ranges * g.line_threads) return;
-        const int first = jit::not_kept(first_element);
+        if (g.ranges * g.line_threads < c.threads
+                && static_cast<int>(threadIdx.x) >= g.ranges * g.line_threads)
+            return;
+        const auto first = static_cast<unsigned>(jit::not_kept(first_element));
+        // Rows of a range lie apart.
+        constexpr bool apart = p.middle.is_there() && rows_are_whole(p);
+        const auto place_of = [](unsigned element) {
+            constexpr auto row = static_cast<unsigned>(of_middle),
+                           gap = static_cast<unsigned>(g.line_row - of_middle);
+            return element + (apart ? element / row * gap : 0);
+        };
+        constexpr bool whole_rows_apart = to_next % of_middle == 0;
 #pragma unroll
         for (int w = 0; w < c.words; ++w) {
-            const int element = first + w * to_next;
-            sum_type *to = line + range_in_line + element;
-            // Rows of a range lie apart.
-            if constexpr (p.middle.is_there() && rows_are_whole(p))
-                to += element / of_middle * (g.line_row - of_middle);
+            sum_type *const to = line + range_in_line
+                    + (whole_rows_apart
+                                    ? place_of(first) + place_of(w * to_next)
+                                    : place_of(first + w * to_next));
 #pragma unroll
             for (int v = 0; v < vector; v += wide) {
                 sum_type together[wide];
@@ -180,24 +202,24 @@ struct kernel_of<s>::words {
         constexpr int most_unrolled = 16;
         constexpr int apart = g.layer_threads * wide;
         using some_sums = jit::elements<sum_element, wide>;
-#pragma unroll 1
-        for (int i = static_cast<int>(threadIdx.x);
-                i < c.planes * c.middle_part * g.layer_threads;
-                i += c.threads) {
-            int number = i;
-            const int begin = take_part(number, g.layer_threads) * wide;
-            const int position = first + number % c.middle_part;
+        constexpr int rows = c.planes * c.middle_part;
+        constexpr int weights_together = taps % 2 ? 1
+                : taps % 4                        ? 2
+                                                  : 4 / sum_words(p);
+        using some_weights = jit::elements<sum_element, weights_together>;
+        const auto add_up_row = [&](int number, int begin) {
+            const int plane = c.planes == 1 ? 0 : number / c.middle_part;
+            const int position = first + number - plane * c.middle_part;
             if (g.middle_strips * c.middle_part != p.middle.written
                     && position >= p.middle.written)
-                continue;
+                return;
             const place at = map.places[position];
             const sum_type *const weights = map.weights + position * taps;
             const sum_type *const from = line
-                    + number / c.middle_part * g.segments * g.line_pitch
-                    + at.first * g.line_row + begin;
+                    + plane * g.segments * g.line_pitch + at.first * g.line_row
+                    + begin;
             sum_type sums[each][wide] {};
-            const auto add = [&](int tap) {
-                const sum_type weight = weights[tap];
+            const auto add = [&](int tap, sum_type weight) {
 #pragma unroll
                 for (int k = 0; k < each; ++k) {
                     const auto values = some_sums::load(
@@ -210,12 +232,17 @@ struct kernel_of<s>::words {
             };
             if constexpr (taps <= most_unrolled) {
 #pragma unroll
-                for (int tap = 0; tap < taps; ++tap)
-                    if (tap < p.middle.least_taps || tap < at.count) add(tap);
+                for (int tap = 0; tap < taps; tap += weights_together) {
+                    const auto some = some_weights::load(weights + tap);
+#pragma unroll
+                    for (int i = tap; i < tap + weights_together; ++i)
+                        if (i < p.middle.least_taps || i < at.count)
+                            add(i, some[i - tap]);
+                }
             } else {
 #pragma unroll 4
                 for (int tap = 0; tap < at.count; ++tap)
-                    add(tap);
+                    add(tap, weights[tap]);
             }
             sum_type *const of_row = to + number * g.layer_pitch + begin;
 #pragma unroll
@@ -223,6 +250,24 @@ struct kernel_of<s>::words {
                 if ((k + 1) * apart <= of_middle
                         || begin + k * apart < of_middle)
                     some_sums::of(sums[k]).store(of_row + k * apart);
+        };
+        // A thread has the same part of some rows, or some parts of all.
+        const int thread = static_cast<int>(threadIdx.x);
+        constexpr int at_once = c.threads / g.layer_threads;
+        if constexpr (at_once > 0) {
+            const int row = thread / g.layer_threads;
+            const int begin = thread % g.layer_threads * wide;
+            if (at_once * g.layer_threads == c.threads || row < at_once)
+#pragma unroll 1
+                for (int number = row; number < rows; number += at_once)
+                    add_up_row(number, begin);
+        } else {
+#pragma unroll 1
+            for (int number = 0; number < rows; ++number)
+#pragma unroll 1
+                for (int part = thread; part < g.layer_threads;
+                        part += c.threads)
+                    add_up_row(number, part * wide);
         }
     }
 
@@ -254,7 +299,7 @@ struct kernel_of<s>::words {
         const int end_row = last.first + last.count;
         words of;
         of.find(read + row * p.walk.read_pitch + from, tensor, row, planes,
-                p.middle.read - segment, map.steps);
+                p.middle.read - segment);
         int next = row;
         const auto submit = [&](int to) {
             if (next < end_row) of.copy(to, tensor, next);
@@ -309,11 +354,12 @@ struct kernel_of<s>::words {
                     slot ^= 1;
                 }
             }
-            of.sums.shift();
             ++current;
             written += p.walk.write_pitch;
         };
         int from_slot = 0, free_slot = rows_ahead;
+        step<sum_type> following {};
+        if (row < end_row) following = map.steps[row];
 #pragma unroll 1
         for (; row < end_row; ++row) {
             wait_for_copies<rows_ahead - 1>();
@@ -321,15 +367,23 @@ struct kernel_of<s>::words {
             submit(free_slot);
             unit raw[c.words];
             of.take(from_slot, raw);
-            const step<sum_type> now = of.steps[from_slot];
+            const step<sum_type> now = following;
+            if (row + 1 < end_row) following = map.steps[row + 1];
             from_slot = from_slot + 1 == c.ahead ? 0 : from_slot + 1;
             free_slot = free_slot + 1 == c.ahead ? 0 : free_slot + 1;
-            while (current < now.low)
+            // In branches of their own no sum changes its register.
+            if (current < now.low) {
                 finish();
-            of.sums.add(now, raw);
+                of.sums.shift();
+                of.sums.add(now, raw);
+            } else {
+                of.sums.add(now, raw);
+            }
         }
-        while (current < end)
+        while (current < end) {
             finish();
+            of.sums.shift();
+        }
     }
 };
 

@@ -105,11 +105,20 @@ std::string text_of(const pattern &of) {
 
 } // namespace
 
-bool can_walk_first(const problem_specification &p) {
+bool can_walk_first(const mapped_problem &of) {
     constexpr int most_inner[] = {1, 3, 64, 64}; // more f32 was not measured
-    return p.walk.read > p.walk.written && p.walk.read_pitch > 0
-            && p.column.is_there() && p.column.read_pitch == p.inner
-            && p.inner <= most_inner[static_cast<int>(p.type)];
+    const problem_specification &p = of.specification;
+    if (p.walk.read <= p.walk.written || p.walk.read_pitch <= 0
+            || !p.column.is_there() || p.column.read_pitch != p.inner
+            || p.inner > most_inner[static_cast<int>(p.type)])
+        return false;
+    // Rows add to the first position, and each to the last one's or the next.
+    const axis_map &walk = of.maps[0];
+    auto last = walk.low(0);
+    if (last != 0) return false;
+    for (size_t row = 1; row < static_cast<size_t>(walk.dst); ++row)
+        if (std::exchange(last, walk.low(row)) + 1 < last) return false;
+    return true;
 }
 
 std::optional<mapped_problem> specification_of(
@@ -217,7 +226,7 @@ std::optional<mapped_problem> specification_of(
     if (!any) walked_first.push_back(made);
     if (!any && none == 3) walked_first.push_back(form_of(1, 0));
     std::erase_if(walked_first, [](const mapped_problem &form) {
-        return !can_walk_first(form.specification);
+        return !can_walk_first(form);
     });
     if (walked_first.empty()) return made;
     // In the order of sums that is expected to be fastest.

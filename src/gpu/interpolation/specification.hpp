@@ -141,7 +141,7 @@ struct specification_of_kernel {
 
 /// The taps of a position that is written: `count` from the position `first` of those that
 /// are read.
-struct place {
+struct alignas(8) place {
     int first, count;
 };
 
