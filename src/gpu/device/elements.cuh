@@ -56,10 +56,8 @@ struct elements {
     using sum = sum_of<type>;
     static constexpr bool halves = bytes_of(type) == 2;
     static constexpr int cells = halves && count > 1 ? count / 2 : count;
-    // One of 16 bits too: half a register is cleared by an instruction of its own.
-    using cell = nth<halves, stored, uint32_t>;
-    using part = nth<(halves && count > 1), stored, uint32_t>;
-    using word_type = decltype(word_of(static_cast<part (*)[cells]>(nullptr)));
+    using cell = nth<(halves && count > 1), stored, uint32_t>;
+    using word_type = decltype(word_of(static_cast<cell (*)[cells]>(nullptr)));
     static_assert(sizeof(word_type) == sizeof(stored) * count);
 
     cell all[cells];
@@ -109,7 +107,7 @@ struct elements {
             if constexpr (!halves)
                 made.all[i] = values[i];
             else if constexpr (count == 1)
-                made.all[i] = pair(values[i], 0.0F);
+                made.all[i] = static_cast<cell>(pair(values[i], 0.0F));
             else
                 made.all[i] = pair(values[2 * i], values[2 * i + 1]);
         }

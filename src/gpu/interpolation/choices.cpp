@@ -31,7 +31,7 @@ constexpr form_costs of_windows {
 constexpr form_costs of_tiles {
         1.9, 18, 0.54, 0.03, 0.1, 0.18, 0.53, 3, 0, 0.67, 0, 0};
 constexpr form_costs of_lines {
-        1.0, 8, 0.45, 0.15, 0.1, 0.18, 0.53, 2.2, 640, 1, 0, 0.57};
+        2.1, 14.5, 0.81, 0.23, 0.13, 0.2, 0.62, 1, 440, 1, 0, 0.41};
 constexpr double bytes_of_cycle = 19;
 /// Cycles of a block before its first tile (tables), and before its first line.
 constexpr double before_tiles = 1200, before_lines = 400;
@@ -59,7 +59,8 @@ work_estimate share_of_lines(const problem_specification &p, const cut &c,
     // Sums over the middle axis, of a thread.
     const int taps = (p.middle.most_taps + p.middle.least_taps) / 2;
     const double of_layer = g.layer_vectors * g.layer_vector * sum_words(p);
-    const double finish = 14 + 5.0 * c.words + of_row * sum_words(p) / 4
+    const double finish = 14 + (p.middle.is_there() ? 5.0 : 1.0) * c.words
+            + of_row * sum_words(p) / 4
             + g.layer_rounds
                     * (12 + 2 * g.layer_vectors
                             + taps

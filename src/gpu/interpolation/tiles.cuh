@@ -120,15 +120,9 @@ struct kernel_of<s>::tile {
             whole = most(0, whole - in_16_bytes);
         const int rest = most(0, count - whole);
         if (thread < rest) to[whole + thread] = begin[whole + thread];
-        constexpr int turn = c.threads * in_16_bytes, most_together = 8;
-        constexpr int together
-                = least(most_together, ceil_div(g.stage_bytes / 16, c.threads));
-#pragma unroll 1
-        for (int first = thread * in_16_bytes; first < whole;
-                first += together * turn)
-#pragma unroll
-            for (int i = first; i < first + together * turn; i += turn)
-                copy_async_past_l1_if(i < whole, to + i, begin + i);
+        for (int i = thread * in_16_bytes; i < whole;
+                i += c.threads * in_16_bytes)
+            copy_async_past_l1(to + i, begin + i);
     }
 
     /// What a thread has of it in a stage.
@@ -192,14 +186,16 @@ struct kernel_of<s>::tile {
         };
         int number = first_of(blockIdx.x);
         const int end = first_of(blockIdx.x + 1);
-        // In order; by one loop, whose code an unrolled one would have for each stage. The tile
-        // that is copied next is found ahead, as its places are waited for.
+        // In order; by one loop, whose code an unrolled one would have for each stage. Where others
+        // are on their way the next tile is found ahead: its places are waited for.
+        constexpr bool ahead = c.stages > 1;
         tile on_way[c.stages], next;
         int next_number = number;
         const auto find_next = [&](const auto &by) {
             if (next_number < end) next.find(next_number, by, read, written);
         };
         const auto submit = [&](int slot, const auto &by) {
+            if constexpr (!ahead) find_next(by);
 #pragma unroll
             for (int i = 1; i < c.stages; ++i)
                 on_way[i - 1] = on_way[i];
@@ -207,9 +203,9 @@ struct kernel_of<s>::tile {
             if (next_number < end) next.copy(slot, read);
             commit_copies();
             ++next_number;
-            find_next(by);
+            if constexpr (ahead) find_next(by);
         };
-        find_next(map);
+        if constexpr (ahead) find_next(map);
 #pragma unroll 1
         for (int slot = 0; slot < c.stages; ++slot)
             submit(slot, map);
