@@ -18,6 +18,11 @@ __device__ __forceinline__ int not_kept(int value) {
     return value;
 }
 
+__device__ __forceinline__ const char *not_kept(const char *value) {
+    asm volatile("" : "+l"(value));
+    return value;
+}
+
 __device__ __forceinline__ float value_of_f16(uint16_t bits) {
     float value;
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));

@@ -31,10 +31,10 @@ constexpr form_costs of_windows {
 constexpr form_costs of_tiles {
         1.9, 18, 0.54, 0.03, 0.1, 0.18, 0.53, 3, 0, 0.67, 0, 0};
 constexpr form_costs of_lines {
-        2.1, 14.5, 0.81, 0.23, 0.13, 0.2, 0.62, 1, 440, 1, 0, 0.41};
+        2, 12, 0.78, 0.26, 0.11, 0.24, 0.72, 1.2, 450, 1.13, 0, 0.54};
 constexpr double bytes_of_cycle = 19;
 /// Cycles of a block before its first tile (tables), and before its first line.
-constexpr double before_tiles = 1200, before_lines = 400;
+constexpr double before_tiles = 1200, before_lines = 660;
 /// Times as long as by its parts takes a kernel whose columns have single elements at places of
 /// their own, but for those that walk first (H200, 72 problems).
 constexpr double longer = 1.1;
@@ -76,15 +76,17 @@ work_estimate share_of_lines(const problem_specification &p, const cut &c,
     // A row that is read takes a barrier, one of sums another.
     const double waited
             = std::max(500.0 / (c.ahead - 1), 30.0) + 20 + c.threads / 4.0;
-    const double path = before_lines + steps * waited
-            + c.strip * (60.0 + c.threads) * (p.middle.is_there() ? 2 : 1);
+    const double path = of_lines.path
+            * (before_lines + steps * waited
+                    + c.strip * (60.0 + c.threads)
+                            * (p.middle.is_there() ? 2 : 1));
     const double at_once
             = std::min<double>(c.blocks, 1.0 * g.grid / gpu.multiprocessors);
     const double summed = of_row * sum_words(p)
             + g.layer_rounds * (of_layer + taps * (1 + 1.5 * of_layer))
             + turns * rest.wavefronts;
     return {.instructions
-            = 100 + 8 * c.words + 40 * g.sets + steps * step + c.strip * finish,
+            = 160 + 8 * c.words + 40 * g.sets + steps * step + c.strip * finish,
             .path = path,
             .in_flight = of_row * bytes * (c.ahead - 1) * c.threads * at_once,
             .wavefronts

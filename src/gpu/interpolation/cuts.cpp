@@ -276,10 +276,13 @@ struct cut_list {
     bool is_held(cut &c, const geometry &g) const {
         constexpr int most_registers = 224;
         if (!g.fits || g.shared_bytes > gpu.block_shared_bytes) return false;
-        const int registers = registers_of(p, c, g);
-        c.blocks = std::min({blocks_by_registers(gpu, c.threads, registers),
-                gpu.threads / c.threads, 32,
-                gpu.shared_bytes / (g.shared_bytes + 1024)});
+        const int registers = ceil_div(registers_of(p, c, g), 8) * 8;
+        // Each of the four schedulers has a quarter of the registers, and whole warps.
+        constexpr int schedulers = 4;
+        const int warps
+                = gpu.registers / schedulers / (registers * 32) * schedulers;
+        c.blocks = std::min({warps / (c.threads / 32), gpu.threads / c.threads,
+                32, gpu.shared_bytes / (g.shared_bytes + 1024)});
         return c.blocks > 0 && registers <= most_registers;
     }
 };

@@ -111,7 +111,8 @@ struct kernel_of<s>::words {
         const char *pieces[places];
 #pragma unroll
         for (int i = 0; i < places; ++i)
-            pieces[i] = next[i] - (rows_are_alike ? 0 : before_piece(i));
+            pieces[i] = jit::not_kept(
+                    next[i] - (rows_are_alike ? 0 : before_piece(i)));
         const auto piece = [&](int i) {
             return reinterpret_cast<const type *>(
                     places == turns ? pieces[i] : pieces[0] + i * turn_bytes);

@@ -22,15 +22,6 @@ struct gpu_facts {
     int shared_bytes, registers, threads; ///< of a multiprocessor
 };
 
-/// Blocks of so many threads and registers of each that a multiprocessor has registers for: each
-/// of its four schedulers has a quarter of them, and whole warps.
-inline int blocks_by_registers(
-        const gpu_facts &gpu, int threads, int registers) {
-    constexpr int schedulers = 4;
-    const int of_warp = (registers + 7) / 8 * 8 * 32;
-    return gpu.registers / schedulers / of_warp * schedulers / (threads / 32);
-}
-
 /// Of a warp, addresses.
 using warp_addresses = std::array<int64_t, 32>;
 

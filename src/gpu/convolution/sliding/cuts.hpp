@@ -89,7 +89,7 @@ struct tile_estimator {
             int most_lanes) const;
     /// Blocks of so many threads and registers of each that a multiprocessor has registers for.
     int blocks_of(int threads, int registers) const {
-        return blocks_by_registers(gpu, threads, registers);
+        return gpu.registers / (threads * ceil_div(registers, 8) * 8);
     }
     /// The same where each also has so much shared memory; at least one.
     int blocks_held(int threads, int registers, int shared_bytes) const {

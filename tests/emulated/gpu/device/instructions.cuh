@@ -29,6 +29,9 @@ namespace gradnn::gpu::jit {
 inline int not_kept(int value) {
     return value;
 }
+inline const char *not_kept(const char *value) {
+    return value;
+}
 inline float value_of_f16(uint16_t bits) {
     return __half2float(half_of_bits(bits));
 }
