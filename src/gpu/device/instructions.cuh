@@ -12,12 +12,7 @@ __device__ __forceinline__ char *dynamic_shared() {
     return memory_of_block;
 }
 
-/// The value, of which compilers keep nothing that they could compute ahead of a loop.
-__device__ __forceinline__ int not_kept(int value) {
-    asm volatile("" : "+r"(value));
-    return value;
-}
-
+/// The pointer, of which compilers keep nothing that they could compute ahead of a loop.
 __device__ __forceinline__ const char *not_kept(const char *value) {
     asm volatile("" : "+l"(value));
     return value;

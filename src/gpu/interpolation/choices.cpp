@@ -13,13 +13,13 @@ namespace gradnn::gpu::resample {
 namespace {
 
 /// Of a multiprocessor, fitted to the times of 5,500 cuts of 140 problems (H100), that of windows
-/// along rows of single elements to those of 3,000 cuts of 250 (H200): what a form of kernel
-/// issues in a cycle of a scheduler with many warps, how many warps are half of many, how much
-/// longer memory takes where few blocks at a time read at many places, what part of what is read
-/// again it reads, what of a turn the last blocks take, cycles of a wavefront, of a sector that
-/// is written in part (by ncu the second cache takes some 80 thousand million a second), of
-/// waiting for memory and of a thread's path, what a row ahead adds to what a loop issues, and
-/// how much longer memory takes for rows of less than 64 bytes.
+/// along rows of single elements to those of 3,000 cuts of 250 and that of lines to those of 370 of
+/// 68 (H200): what a form of kernel issues in a cycle of a scheduler with many warps, how many warps
+/// are half of many, how much longer memory takes where few blocks at a time read at many places,
+/// what part of what is read again it reads, what of a turn the last blocks take, cycles of a
+/// wavefront, of a sector that is written in part, of waiting for memory and of a thread's path, what
+/// a row ahead adds to what a loop issues, and how much longer memory takes for rows of less than 64
+/// bytes.
 struct form_costs {
     double issued, few_warps, places, near_blocks, again, last, wavefront,
             sector, latency, path, ahead, short_rows;
@@ -58,15 +58,9 @@ work_estimate share_of_lines(const problem_specification &p, const cut &c,
             + c.words + of_row * ((bytes == 2 ? 1 : 0) + (p.walk.two ? 2 : 1));
     // Sums over the middle axis, of a thread.
     const int taps = (p.middle.most_taps + p.middle.least_taps) / 2;
-    const double of_layer = g.layer_vectors * g.layer_vector * sum_words(p);
     const double finish = 14 + (p.middle.is_there() ? 5.0 : 1.0) * c.words
             + of_row * sum_words(p) / 4
-            + g.layer_rounds
-                    * (12 + 2 * g.layer_vectors
-                            + taps
-                                    * (1
-                                            + g.layer_vectors
-                                                    * (1 + g.layer_vector)))
+            + g.layer_rounds * (14 + taps * (2 + g.layer_vector))
             + turns * rest.instructions;
     // Rows that are copied, by lines of the caches, and taken; sums that are kept and taken.
     const double lines = g.line_pieces * bytes_of_piece / 128.0;
@@ -78,13 +72,12 @@ work_estimate share_of_lines(const problem_specification &p, const cut &c,
             = std::max(500.0 / (c.ahead - 1), 30.0) + 20 + c.threads / 4.0;
     const double path = of_lines.path
             * (before_lines + steps * waited
-                    + c.strip * (60.0 + c.threads)
-                            * (p.middle.is_there() ? 2 : 1));
+                    + c.strip * (p.middle.is_there() ? 2 : 1)
+                            * (60.0 + c.threads));
     const double at_once
             = std::min<double>(c.blocks, 1.0 * g.grid / gpu.multiprocessors);
     const double summed = of_row * sum_words(p)
-            + g.layer_rounds * (of_layer + taps * (1 + 1.5 * of_layer))
-            + turns * rest.wavefronts;
+            + g.layer_rounds * (4 + taps * 7.0) + turns * rest.wavefronts;
     return {.instructions
             = 160 + 8 * c.words + 40 * g.sets + steps * step + c.strip * finish,
             .path = path,
@@ -279,17 +272,11 @@ double cost_in_order(
         written = std::max(written, a->written * a->write_pitch);
         read = std::max(read, a->read * a->read_pitch);
     }
-    // Those between the axes stay.
-    int outermost = 0;
-    for (int i = most_outer - 1; i >= 0; --i) {
-        if (one.outer_read[i] >= read || one.outer_write[i] >= written)
-            one.outer[i] = 1;
-        if (one.outer[i] == 1) outermost = i;
-    }
-    one.outer_write[outermost] = written;
-    one.outer_read[outermost] = read;
-    one.outer[outermost] = static_cast<int>(
+    std::ranges::fill(one.outer, 1);
+    one.outer[0] = static_cast<int>(
             std::max(1LL, elements / std::max(written, read)));
+    one.outer_write[0] = written;
+    one.outer_read[0] = read;
     one.walk_first = walk_first;
     const auto choices = choices_of({one, of.maps}, of_h100, 1, most_cost);
     return choices.empty() ? HUGE_VAL : choices.front().cost;

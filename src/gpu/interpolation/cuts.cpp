@@ -277,10 +277,8 @@ struct cut_list {
         constexpr int most_registers = 224;
         if (!g.fits || g.shared_bytes > gpu.block_shared_bytes) return false;
         const int registers = ceil_div(registers_of(p, c, g), 8) * 8;
-        // Each of the four schedulers has a quarter of the registers, and whole warps.
-        constexpr int schedulers = 4;
-        const int warps
-                = gpu.registers / schedulers / (registers * 32) * schedulers;
+        // Each of four schedulers has a quarter of the registers, and whole warps.
+        const int warps = gpu.registers / 4 / (registers * 32) * 4;
         c.blocks = std::min({warps / (c.threads / 32), gpu.threads / c.threads,
                 32, gpu.shared_bytes / (g.shared_bytes + 1024)});
         return c.blocks > 0 && registers <= most_registers;

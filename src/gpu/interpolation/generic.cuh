@@ -87,11 +87,6 @@ struct sums_of_thread {
                 + at_column * p.column.write_pitch;
     }
 
-    /// Whether 16 bytes that are read, and those beside them, are at a multiple of these.
-    __device__ __forceinline__ bool is_whole(const stored *at) const {
-        return (reinterpret_cast<long long>(at) | map.others.prologue) % 16
-                == 0;
-    }
     __device__ __forceinline__ auto loaded(auto unit, const stored *at) const {
         unit = unit.load(at);
         if constexpr (of == work::with_ops)
@@ -211,7 +206,8 @@ struct sums_of_thread {
         while (i < walk.count) {
             const stored *row
                     = read + i * p.walk.read_pitch + j * p.middle.read_pitch;
-            const bool aligned = elements > 1 && is_whole(row);
+            const bool aligned = elements > 1
+                    && reinterpret_cast<uintptr_t>(row) % 16 == 0;
             const stored *from[together];
             find_rows(from, row + mine * pitch);
             const sum *weights

@@ -54,7 +54,7 @@ struct geometry {
     int line_row; ///< from the sums of a position of the middle axis to those of the next
     /// Of sums over the middle axis, of those of a line: vectors of so many elements, of which a
     /// thread has some of a row, that many threads apart; elements from a row to the next.
-    int layer_vector, layer_vectors, layer_threads, layer_rounds, layer_pitch;
+    int layer_vector, layer_threads, layer_rounds, layer_pitch;
     int table_bytes; ///< of the maps of walk and middle; 0: they stay in global memory
     int stage_bytes, line_bytes, sums_bytes, gathered_bytes, shared_bytes;
     long long items;
@@ -242,26 +242,19 @@ constexpr int line_margin = 4; ///< sums around those of a block
 /// Rows come in pieces, at multiples of as many bytes in memory, for which threads wait together.
 constexpr int bytes_of_piece = 16;
 
-/// Sums over the middle axis: two vectors of 16 bytes of a thread, where that saves enough rounds,
-/// share weights. Rows lie an odd number of vectors apart, so that neighbouring ones meet other banks.
+/// Sums over the middle axis, by vectors of 16 bytes: a thread has one of several rows, or some of
+/// each. Rows lie an odd number of vectors apart, so that neighbouring ones meet other banks.
 /// `kept` are the sums of a range that threads keep.
 constexpr void add_layers(
         geometry &g, const problem_specification &p, const cut &c, int kept) {
     g.layer_vector = 4 / sum_words(p);
     const int row = static_cast<int>(row_of_middle(p));
-    const int vectors = ceil_div(row, g.layer_vector);
-    const int halves = ceil_div(vectors, 2);
-    // A thread has its part of several rows, or some parts of each.
-    const auto rounds = [&](int parts) {
-        const int rows = c.planes * c.middle_part;
-        return parts <= c.threads ? ceil_div(rows, c.threads / parts)
-                                  : rows * ceil_div(parts, c.threads);
-    };
-    const bool two = 3 * rounds(halves) <= 2 * rounds(vectors);
-    g.layer_vectors = two ? 2 : 1;
-    g.layer_threads = two ? halves : vectors;
-    g.layer_rounds = rounds(g.layer_threads);
-    g.layer_pitch = vectors * g.layer_vector;
+    const int rows = c.planes * c.middle_part;
+    g.layer_threads = ceil_div(row, g.layer_vector);
+    g.layer_rounds = g.layer_threads <= c.threads
+            ? ceil_div(rows, c.threads / g.layer_threads)
+            : rows * ceil_div(g.layer_threads, c.threads);
+    g.layer_pitch = g.layer_threads * g.layer_vector;
     const bool whole = rows_are_whole(p);
     g.line_row = (ceil_div(whole ? row : kept, g.layer_vector) | 1)
             * g.layer_vector;
@@ -300,12 +293,9 @@ constexpr void add_lines(
     const int line_bytes
             = ceil_div(g.line_read, vector) * vector * bytes_of(p.type);
     constexpr int of_line = 128, long_range = 1024;
-    g.lies_at_lines = p.walk.read_pitch * bytes_of(p.type) % of_line == 0;
-    g.copy_alignment = bytes_of_piece;
-    if (!g.lies_at_lines && line_bytes >= long_range) {
-        g.lies_at_lines = true;
-        g.copy_alignment = of_line;
-    }
+    const bool alike = p.walk.read_pitch * bytes_of(p.type) % of_line == 0;
+    g.lies_at_lines = alike || line_bytes >= long_range;
+    g.copy_alignment = g.lies_at_lines && !alike ? of_line : bytes_of_piece;
     g.line_pieces = ceil_div(
             line_bytes - vector * bytes_of(p.type) + g.copy_alignment,
             bytes_of_piece);
@@ -317,7 +307,8 @@ constexpr void add_lines(
                                   * sum_words(p),
                           32)
                         * 128;
-    g.shared_bytes = g.sums_bytes + c.ahead * g.piece_bytes;
+    g.shared_bytes = g.sums_bytes + ceil_div(c.ahead * g.piece_bytes, 32) * 32
+            + c.ahead * 16 * sum_words(p);
     g.lanes = c.parts * g.vectors;
     g.lane_items = c.planes * c.middle_part;
 }

@@ -24,26 +24,26 @@ struct kernel_of<s>::words {
     static constexpr int places = g.ranges == 1 ? 1 : turns; ///< that are kept
     static constexpr int to_next = g.line_threads * vector; ///< word
     static constexpr long long row_bytes = p.walk.read_pitch * sizeof(type);
+    static constexpr int step_bytes = sizeof(step<sum_type>);
     /// Rows lie alike between multiples of the copies' alignment.
     static constexpr bool rows_are_alike = row_bytes % g.copy_alignment == 0;
 
-    /// Where pieces were if the row that is copied next began with one; their offset there. Of one
-    /// range the pieces of all turns lie alike, `turn_bytes` apart.
+    /// Of the row that is copied next where a piece's range begins, and the piece's place in it, in
+    /// bytes. Of one range the pieces of all turns lie alike, `turn_bytes` apart.
     const char *next[places];
-    uint32_t offset[places];
+    int place_in_range[places];
     bool wanted[turns];
-    /// The first row all of whose pieces are the tensor's, and how many there are.
-    int begin_inside;
-    unsigned rows_inside;
+    const step<sum_type> *next_step; ///< what that row adds to
     /// Of the row that is taken next: its place in its first piece, in bytes.
     uint32_t past;
     /// Of the first word: in a range, and in what was copied, in bytes; of its range in a line.
     int first_element, place_in_copy, range_in_line;
     open_sums<sum_type, c.words, vector, p.walk.two> sums;
 
-    /// Of a block with so many planes, and segments that exist, whose `row` begins at `read`.
+    /// Of a block with so many planes, and segments that exist, whose row begins at `read`.
     __device__ __forceinline__ void find(const type *read, const type *tensor,
-            int row, int planes, int segments) {
+            const step<sum_type> *of_row, int planes, int segments) {
+        next_step = of_row;
         const int thread = static_cast<int>(threadIdx.x);
         const int range = g.ranges == 1 ? 0 : thread / g.line_threads;
         const int number = thread - range * g.line_threads;
@@ -58,30 +58,13 @@ struct kernel_of<s>::words {
         for (int i = 0; i < turns; ++i) {
             const int piece = thread + i * c.threads;
             const int of = g.ranges == 1 ? 0 : piece / g.line_pieces;
-            wanted[i] = (i + 1) * c.threads <= all_pieces || piece < all_pieces;
-            if constexpr (g.ranges > 1)
-                wanted[i] = wanted[i] && of < planes * g.segments;
+            wanted[i] = piece < all_pieces
+                    && (g.ranges == 1 || of < planes * g.segments);
             if (i >= places) continue;
-            const int bytes = (piece - of * g.line_pieces) * bytes_of_piece;
-            next[i] = begin_of(of) + bytes;
-            offset[i] = static_cast<uint32_t>(bytes % g.copy_alignment);
-            if constexpr (rows_are_alike) next[i] -= before_piece(i);
+            place_in_range[i] = (piece - of * g.line_pieces) * bytes_of_piece;
+            next[i] = begin_of(of);
+            if constexpr (rows_are_alike) next[i] = piece_of_row(i);
         }
-        const long long ahead = begin_of(0) - g.copy_alignment + 1
-                - reinterpret_cast<const char *>(tensor),
-                        left
-                = reinterpret_cast<const char *>(tensor + tensor_extent(p))
-                - begin_of(planes * g.segments - 1)
-                - g.line_pieces * bytes_of_piece;
-        begin_inside = row
-                + static_cast<int>(
-                        ahead < 0 ? (row_bytes - 1 - ahead) / row_bytes : 0);
-        const long long rows = left < 0 ? 0 : left / row_bytes + 1;
-        rows_inside = static_cast<unsigned>(most(0,
-                row
-                        + (rows < p.walk.read ? static_cast<int>(rows)
-                                              : p.walk.read)
-                        - begin_inside));
         past = static_cast<uint32_t>(
                 reinterpret_cast<uintptr_t>(begin_of(range)));
         first_element = number * vector;
@@ -94,50 +77,56 @@ struct kernel_of<s>::words {
         range_in_line = range * g.line_pitch;
         sums.clear();
     }
-    /// Bytes from where a piece begins, whose range's first one lies ahead of the row, to `next`.
-    __device__ __forceinline__ uint32_t before_piece(int i) const {
-        const auto low
-                = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(next[i]))
-                - offset[i];
-        return low % g.copy_alignment;
+    /// What rows on their way add to, by slots.
+    __device__ __forceinline__ static step<sum_type> *steps() {
+        return reinterpret_cast<step<sum_type> *>(
+                jit::dynamic_shared() + g.shared_bytes - c.ahead * step_bytes);
+    }
+    /// The first piece of a range begins at a multiple of the alignment, ahead of the row.
+    __device__ __forceinline__ const char *piece_of_row(int i) const {
+        const auto begin = reinterpret_cast<uintptr_t>(next[i]);
+        return next[i] - static_cast<int>(begin % g.copy_alignment)
+                + place_in_range[i];
     }
     /// Submits copies of the next row. Pieces may have more than the row.
-    __device__ __forceinline__ void copy(
-            int slot, const type *tensor, int row) {
+    __device__ __forceinline__ void copy(int slot, const type *tensor) {
         char *const to = jit::dynamic_shared() + g.sums_bytes
                 + slot * g.piece_bytes + threadIdx.x * bytes_of_piece;
-        const bool inside
-                = static_cast<unsigned>(row - begin_inside) < rows_inside;
         const char *pieces[places];
 #pragma unroll
         for (int i = 0; i < places; ++i)
-            pieces[i] = jit::not_kept(
-                    next[i] - (rows_are_alike ? 0 : before_piece(i)));
+            pieces[i]
+                    = jit::not_kept(rows_are_alike ? next[i] : piece_of_row(i));
         const auto piece = [&](int i) {
             return reinterpret_cast<const type *>(
                     places == turns ? pieces[i] : pieces[0] + i * turn_bytes);
         };
-        // Without a branch between them.
+        constexpr int in_piece = bytes_of_piece / sizeof(type);
+        const type *const end = tensor + tensor_extent(p);
+        const auto whole = [&](int i) {
+            return piece(i) >= tensor && piece(i) + in_piece <= end;
+        };
+        // Those that are the tensor's, without a branch between them.
+        bool inside = true;
 #pragma unroll
-        for (int i = 0; i < turns; ++i)
+        for (int i = 0; i < turns; ++i) {
+            inside = inside && (whole(i) || !wanted[i]);
             copy_async_past_l1_if(
-                    wanted[i] && inside, to + i * turn_bytes, piece(i));
-        // Else of the tensor alone.
-        if (!inside) {
-            constexpr int in_piece = bytes_of_piece / sizeof(type);
-            const auto *const end = tensor + tensor_extent(p);
-#pragma unroll
-            for (int i = 0; i < turns; ++i) {
-                char *const place = to + i * turn_bytes;
-                const auto *const from = piece(i);
-                const bool whole = from >= tensor && from + in_piece <= end;
-                copy_async_past_l1_if(wanted[i] && whole, place, from);
-#pragma unroll 1
-                for (int e = 0; wanted[i] && !whole && e < in_piece; ++e)
-                    if (from + e >= tensor && from + e < end)
-                        reinterpret_cast<type *>(place)[e] = from[e];
-            }
+                    wanted[i] && whole(i), to + i * turn_bytes, piece(i));
         }
+        // Through the L1 cache: all blocks read these.
+        const int byte = static_cast<int>(threadIdx.x) * bytes_of_piece;
+        copy_async_if<bytes_of_piece>(byte < step_bytes,
+                reinterpret_cast<char *>(steps() + slot) + byte,
+                reinterpret_cast<const char *>(next_step++) + byte);
+        // Of others its elements alone.
+#pragma unroll
+        for (int i = 0; !inside && i < turns; ++i)
+#pragma unroll 1
+            for (int e = 0; wanted[i] && !whole(i) && e < in_piece; ++e)
+                if (piece(i) + e >= tensor && piece(i) + e < end)
+                    reinterpret_cast<type *>(to + i * turn_bytes)[e]
+                            = piece(i)[e];
 #pragma unroll
         for (int i = 0; i < places; ++i)
             next[i] += row_bytes;
@@ -168,21 +157,17 @@ struct kernel_of<s>::words {
         if (g.ranges * g.line_threads < c.threads
                 && static_cast<int>(threadIdx.x) >= g.ranges * g.line_threads)
             return;
-        const auto first = static_cast<unsigned>(jit::not_kept(first_element));
         // Rows of a range lie apart.
-        constexpr bool apart = p.middle.is_there() && rows_are_whole(p);
-        const auto place_of = [](unsigned element) {
-            constexpr auto row = static_cast<unsigned>(of_middle),
-                           gap = static_cast<unsigned>(g.line_row - of_middle);
-            return element + (apart ? element / row * gap : 0);
-        };
-        constexpr bool whole_rows_apart = to_next % of_middle == 0;
+        constexpr auto row = static_cast<unsigned>(of_middle);
+        constexpr unsigned gap = p.middle.is_there() && rows_are_whole(p)
+                ? static_cast<unsigned>(g.line_row) - row
+                : 0;
 #pragma unroll
         for (int w = 0; w < c.words; ++w) {
-            sum_type *const to = line + range_in_line
-                    + (whole_rows_apart
-                                    ? place_of(first) + place_of(w * to_next)
-                                    : place_of(first + w * to_next));
+            const auto element
+                    = static_cast<unsigned>(first_element + w * to_next);
+            sum_type *const to
+                    = line + range_in_line + (element + element / row * gap);
 #pragma unroll
             for (int v = 0; v < vector; v += wide) {
                 sum_type together[wide];
@@ -198,77 +183,49 @@ struct kernel_of<s>::words {
     /// `first` on, one row behind the other. `line` is where its row 0 would be.
     __device__ __forceinline__ static void add_up_middle(const sum_type *line,
             sum_type *to, int first, const axis_table<sum_type> &map) {
-        constexpr int wide = g.layer_vector, each = g.layer_vectors;
-        constexpr int taps = p.middle.most_taps;
-        constexpr int most_unrolled = 16;
-        constexpr int apart = g.layer_threads * wide;
-        using some_sums = jit::elements<sum_element, wide>;
+        constexpr int wide = g.layer_vector, taps = p.middle.most_taps;
         constexpr int rows = c.planes * c.middle_part;
-        constexpr int weights_together = taps % 2 ? 1
-                : taps % 4                        ? 2
-                                                  : 4 / sum_words(p);
-        using some_weights = jit::elements<sum_element, weights_together>;
-        const auto add_up_row = [&](int number, int begin) {
+        constexpr int unrolled = taps <= 16 ? taps : 4;
+        constexpr int together = taps % 2 || taps > 16 ? 1
+                : taps % 4                             ? 2
+                                                       : 4 / sum_words(p);
+        using some_sums = jit::elements<sum_element, wide>;
+        using some_weights = jit::elements<sum_element, together>;
+        some_weights some;
+        // A thread has the same part of some rows, or some parts of all.
+        constexpr int at_once = most(1, c.threads / g.layer_threads);
+        const int row = threadIdx.x / (c.threads / at_once);
+        const unsigned part = threadIdx.x % (c.threads / at_once);
+#pragma unroll 1
+        for (int number = row < at_once ? row : rows; number < rows;
+                number += at_once) {
             const int plane = c.planes == 1 ? 0 : number / c.middle_part;
             const int position = first + number - plane * c.middle_part;
             if (g.middle_strips * c.middle_part != p.middle.written
                     && position >= p.middle.written)
-                return;
+                continue;
             const place at = map.places[position];
             const sum_type *const weights = map.weights + position * taps;
             const sum_type *const from = line
-                    + plane * g.segments * g.line_pitch + at.first * g.line_row
-                    + begin;
-            sum_type sums[each][wide] {};
-            const auto add = [&](int tap, sum_type weight) {
-#pragma unroll
-                for (int k = 0; k < each; ++k) {
+                    + plane * g.segments * g.line_pitch + at.first * g.line_row;
+#pragma unroll 1
+            for (unsigned i = part; i < g.layer_threads; i += c.threads) {
+                sum_type sums[wide] {};
+#pragma unroll unrolled
+                for (int tap = 0; tap < taps; ++tap) {
+                    if (tap >= p.middle.least_taps && tap >= at.count) break;
+                    if (tap % together == 0)
+                        some = some_weights::load(weights + tap);
                     const auto values = some_sums::load(
-                            from + tap * g.line_row + k * apart);
+                            from + tap * g.line_row + i * wide);
 #pragma unroll
                     for (int v = 0; v < wide; ++v)
-                        sums[k][v] = jit::multiply_add(
-                                weight, values[v], sums[k][v]);
+                        sums[v] = jit::multiply_add(
+                                some[tap % together], values[v], sums[v]);
                 }
-            };
-            if constexpr (taps <= most_unrolled) {
-#pragma unroll
-                for (int tap = 0; tap < taps; tap += weights_together) {
-                    const auto some = some_weights::load(weights + tap);
-#pragma unroll
-                    for (int i = tap; i < tap + weights_together; ++i)
-                        if (i < p.middle.least_taps || i < at.count)
-                            add(i, some[i - tap]);
-                }
-            } else {
-#pragma unroll 4
-                for (int tap = 0; tap < at.count; ++tap)
-                    add(tap, weights[tap]);
+                some_sums::of(sums).store(
+                        to + number * g.layer_pitch + i * wide);
             }
-            sum_type *const of_row = to + number * g.layer_pitch + begin;
-#pragma unroll
-            for (int k = 0; k < each; ++k)
-                if ((k + 1) * apart <= of_middle
-                        || begin + k * apart < of_middle)
-                    some_sums::of(sums[k]).store(of_row + k * apart);
-        };
-        // A thread has the same part of some rows, or some parts of all.
-        const int thread = static_cast<int>(threadIdx.x);
-        constexpr int at_once = c.threads / g.layer_threads;
-        if constexpr (at_once > 0) {
-            const int row = thread / g.layer_threads;
-            const int begin = thread % g.layer_threads * wide;
-            if (at_once * g.layer_threads == c.threads || row < at_once)
-#pragma unroll 1
-                for (int number = row; number < rows; number += at_once)
-                    add_up_row(number, begin);
-        } else {
-#pragma unroll 1
-            for (int number = 0; number < rows; ++number)
-#pragma unroll 1
-                for (int part = thread; part < g.layer_threads;
-                        part += c.threads)
-                    add_up_row(number, part * wide);
         }
     }
 
@@ -299,11 +256,11 @@ struct kernel_of<s>::words {
         int row = map.walk.places[begin].first;
         const int end_row = last.first + last.count;
         words of;
-        of.find(read + row * p.walk.read_pitch + from, tensor, row, planes,
-                p.middle.read - segment);
+        of.find(read + row * p.walk.read_pitch + from, tensor, map.steps + row,
+                planes, p.middle.read - segment);
         int next = row;
         const auto submit = [&](int to) {
-            if (next < end_row) of.copy(to, tensor, next);
+            if (next < end_row) of.copy(to, tensor);
             ++next;
             commit_copies();
         };
@@ -331,8 +288,8 @@ struct kernel_of<s>::words {
                                 + at * p.middle.write_pitch + inner);
             });
         };
-        int slot = 0;
-        int current = row < end_row ? least(map.steps[row].low, begin) : begin;
+        int slot = 0,
+            current = row < end_row ? least(map.steps[row].low, begin) : begin;
         written += current * p.walk.write_pitch;
         // The position `current`, by all threads alike.
         const auto finish = [&] {
@@ -358,20 +315,16 @@ struct kernel_of<s>::words {
             ++current;
             written += p.walk.write_pitch;
         };
-        int from_slot = 0, free_slot = rows_ahead;
-        step<sum_type> following {};
-        if (row < end_row) following = map.steps[row];
+        int from_slot = 0;
 #pragma unroll 1
         for (; row < end_row; ++row) {
             wait_for_copies<rows_ahead - 1>();
             __syncthreads();
-            submit(free_slot);
+            submit(from_slot == 0 ? rows_ahead : from_slot - 1);
             unit raw[c.words];
             of.take(from_slot, raw);
-            const step<sum_type> now = following;
-            if (row + 1 < end_row) following = map.steps[row + 1];
+            const step<sum_type> now = of.steps()[from_slot];
             from_slot = from_slot + 1 == c.ahead ? 0 : from_slot + 1;
-            free_slot = free_slot + 1 == c.ahead ? 0 : free_slot + 1;
             // In branches of their own no sum changes its register.
             if (current < now.low) {
                 finish();

@@ -186,29 +186,22 @@ struct kernel_of<s>::tile {
         };
         int number = first_of(blockIdx.x);
         const int end = first_of(blockIdx.x + 1);
-        // In order; by one loop, whose code an unrolled one would have for each stage. Where others
-        // are on their way the next tile is found ahead: its places are waited for.
-        constexpr bool ahead = c.stages > 1;
-        tile on_way[c.stages], next;
-        int next_number = number;
-        const auto find_next = [&](const auto &by) {
-            if (next_number < end) next.find(next_number, by, read, written);
-        };
-        const auto submit = [&](int slot, const auto &by) {
-            if constexpr (!ahead) find_next(by);
+        // In order; by one loop, whose code an unrolled one would have for each stage.
+        tile on_way[c.stages];
+        const auto submit = [&](int of, int slot, const auto &by) {
 #pragma unroll
             for (int i = 1; i < c.stages; ++i)
                 on_way[i - 1] = on_way[i];
-            on_way[c.stages - 1] = next;
-            if (next_number < end) next.copy(slot, read);
+            if (of < end) {
+                tile &last = on_way[c.stages - 1];
+                last.find(of, by, read, written);
+                last.copy(slot, read);
+            }
             commit_copies();
-            ++next_number;
-            if constexpr (ahead) find_next(by);
         };
-        if constexpr (ahead) find_next(map);
 #pragma unroll 1
         for (int slot = 0; slot < c.stages; ++slot)
-            submit(slot, map);
+            submit(number + slot, slot, map);
         const auto near = tables_of_block(map);
         // Threads keep their columns from tile to tile.
         lanes_of_thread<s, s> lanes;
@@ -226,7 +219,7 @@ struct kernel_of<s>::tile {
             }
             now.compute(lanes, slot, near);
             __syncthreads();
-            submit(slot, near);
+            submit(number + c.stages, slot, near);
             if constexpr (c.gathers) now.flush(near.others);
             slot = slot + 1 == c.stages ? 0 : slot + 1;
         }

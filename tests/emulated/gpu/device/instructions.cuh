@@ -26,9 +26,6 @@ inline unsigned __float_as_uint(float value) {
 
 namespace gradnn::gpu::jit {
 
-inline int not_kept(int value) {
-    return value;
-}
 inline const char *not_kept(const char *value) {
     return value;
 }
