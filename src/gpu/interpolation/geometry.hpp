@@ -52,8 +52,8 @@ struct geometry {
     int line_pieces, piece_bytes, copy_alignment;
     bool lies_at_lines; ///< the first piece, of the caches
     int line_row; ///< from the sums of a position of the middle axis to those of the next
-    /// Of sums over the middle axis, of those of a line: vectors of so many elements, of which a
-    /// thread has some of a row, that many threads apart; elements from a row to the next.
+    /// Of sums over the middle axis: vectors of so many elements, as many of a row; how many of them
+    /// a thread has at most; elements from a row to the next.
     int layer_vector, layer_threads, layer_rounds, layer_pitch;
     int table_bytes; ///< of the maps of walk and middle; 0: they stay in global memory
     int stage_bytes, line_bytes, sums_bytes, gathered_bytes, shared_bytes;

@@ -28,8 +28,8 @@ struct kernel_of<s>::words {
     /// Rows lie alike between multiples of the copies' alignment.
     static constexpr bool rows_are_alike = row_bytes % g.copy_alignment == 0;
 
-    /// Of the row that is copied next where a piece's range begins, and the piece's place in it, in
-    /// bytes. Of one range the pieces of all turns lie alike, `turn_bytes` apart.
+    /// Of the row that is copied next where a piece's range begins or, where rows are alike, the
+    /// piece; its place in the range, in bytes. Of one range all turns' pieces are `turn_bytes` apart.
     const char *next[places];
     int place_in_range[places];
     bool wanted[turns];
