@@ -211,7 +211,8 @@ struct cut_list {
                 for (const int threads : {128, 256, 512})
                     for (const bool gathers : {false, true}) {
                         // Whole vectors are written well.
-                        if (gathers && c.vector * bytes_of(p.type) >= 8)
+                        if (gathers && c.vector > 1
+                                && c.vector * bytes_of(p.type) >= 8)
                             continue;
                         c.stages = stages;
                         c.threads = threads;

@@ -179,13 +179,24 @@ struct kernel_of<s>::tile {
 
     __device__ static void resample(
             const type *read, type *written, const tables<sum_type> &map) {
-        // Every block has neighbouring tiles.
-        const auto first_of = [](unsigned block) {
+        // Blocks at work have neighbouring tiles, of one segment each along one axis, so that memory
+        // is read and written at few places. Where segments are many a block has some in a row.
+        constexpr int segments = walks ? 1 : g.tile_strips;
+        constexpr int of_segment = g.grid / segments;
+        const int block = static_cast<int>(blockIdx.x);
+        const int blocks = static_cast<int>(gridDim.x);
+        const auto first_of = [&](int of) {
             return static_cast<int>(
-                    static_cast<long long>(g.grid) * block / gridDim.x);
+                    static_cast<long long>(g.grid) * of / blocks);
         };
-        int number = first_of(blockIdx.x);
-        const int end = first_of(blockIdx.x + 1);
+        const bool shared = blocks >= 8 * segments;
+        const int to_next = shared ? blocks / segments : 1;
+        const int segment = block % segments;
+        int number = shared ? segment * of_segment + block / segments
+                            : first_of(block);
+        const int end
+                = shared ? (segment + 1) * of_segment : first_of(block + 1);
+        if (shared && block >= to_next * segments) return;
         // In order; by one loop, whose code an unrolled one would have for each stage.
         tile on_way[c.stages];
         const auto submit = [&](int of, int slot, const auto &by) {
@@ -201,7 +212,7 @@ struct kernel_of<s>::tile {
         };
 #pragma unroll 1
         for (int slot = 0; slot < c.stages; ++slot)
-            submit(number + slot, slot, map);
+            submit(number + slot * to_next, slot, map);
         const auto near = tables_of_block(map);
         // Threads keep their columns from tile to tile.
         lanes_of_thread<s, s> lanes;
@@ -209,7 +220,7 @@ struct kernel_of<s>::tile {
         lanes.find(walks ? 0 : strip * c.strip, map.column);
         int slot = 0;
 #pragma unroll 1
-        for (; number < end; ++number) {
+        for (; number < end; number += to_next) {
             const tile now = on_way[0];
             wait_for_copies<c.stages - 1>();
             __syncthreads();
@@ -219,7 +230,7 @@ struct kernel_of<s>::tile {
             }
             now.compute(lanes, slot, near);
             __syncthreads();
-            submit(number + c.stages, slot, near);
+            submit(number + c.stages * to_next, slot, near);
             if constexpr (c.gathers) now.flush(near.others);
             slot = slot + 1 == c.stages ? 0 : slot + 1;
         }
