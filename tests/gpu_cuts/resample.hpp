@@ -156,7 +156,7 @@ inline detail::interpolation_problem random_interpolation(
 }
 
 /// Dense in NCX, where rows have one position, or one for many, or where the first positions have
-/// no taps, as a scale far below that of the sizes has it.
+/// no taps, as a scale far below that of the sizes has it, or long rows of which tiles are parts.
 inline std::vector<detail::interpolation_problem> odd_rows() {
     std::vector<detail::interpolation_problem> made;
     using space = std::array<int64_t, 3>;
@@ -166,7 +166,8 @@ inline std::vector<detail::interpolation_problem> odd_rows() {
                     {{1, 16, 30}, {1, 64, 51}, true, 0.0F},
                     {{4, 8, 10}, {16, 32, 21}, true, 0.0F},
                     {{1, 7, 10}, {1, 28, 20}, false, 0.125F},
-                    {{3, 7, 10}, {6, 28, 20}, false, 0.125F}}) {
+                    {{3, 7, 10}, {6, 28, 20}, false, 0.125F},
+                    {{1, 1, 900}, {1, 1, 1300}, false, 0.0F}}) {
         detail::interpolation_problem p;
         p.diff_src.type = p.diff_dst.type = detail::data_type::f32;
         p.mode = detail::interpolation_mode::linear;
