@@ -211,37 +211,29 @@ std::vector<choice> choices_of(const mapped_problem &whole,
     // which knows no conflicts and no sectors.
     constexpr size_t most_priced = 240, most_of_kind = 6;
     const cut_problem of(whole);
-    // With whether it is the full one, which is no lower, and the number of the choice.
-    using price = std::tuple<double, bool, size_t>;
-    std::map<price, choice> priced;
-    std::map<int64_t, std::set<price>> kinds;
-    size_t met = 0;
+    std::vector<choice> all;
     each_cut(of, gpu,
             [&](const cut &c, const geometry &g, const work_estimate &thread) {
                 const double cost = cost_of(of, c, g, thread, gpu, false);
-                if (cost >= most_cost) return;
-                const price made {cost, false, met++};
-                std::set<price> &best = kinds[kind_of(c)];
-                if (best.size() == most_of_kind && made > *best.rbegin())
-                    return;
-                best.insert(made);
-                priced.insert({made, {cost, c}});
-                if (best.size() > most_of_kind) {
-                    priced.erase(*best.rbegin());
-                    best.erase(*best.rbegin());
-                }
-                if (priced.size() <= most_priced) return;
-                priced.erase(std::prev(priced.end()));
-                most_cost = std::get<double>(priced.rbegin()->first);
+                if (cost < most_cost) all.push_back({cost, c});
             });
+    std::ranges::stable_sort(all, {}, &choice::cost);
+    std::map<int64_t, size_t> of_kind;
+    std::erase_if(all, [&](const choice &each) {
+        return of_kind[kind_of(each.cut_by)]++ >= most_of_kind;
+    });
+    // By price, whether it is the full one, which is no lower, and number.
+    std::set<std::tuple<double, bool, size_t>> priced;
+    for (size_t i = 0; i < std::min(all.size(), most_priced); ++i)
+        priced.insert({all[i].cost, false, i});
     // The best, each unlike those before it.
     std::vector<choice> chosen;
     std::set<std::tuple<int64_t, int, int>> unlike;
     while (!priced.empty() && chosen.size() < most_chosen) {
-        auto [key, each] = *priced.begin();
-        const auto [cost, full, number] = key;
-        priced.erase(key);
+        const auto [cost, full, number] = *priced.begin();
+        priced.erase(priced.begin());
         if (!chosen.empty() && cost > power(2) * chosen.front().cost) break;
+        choice &each = all[number];
         const cut &c = each.cut_by;
         if (!full) {
             const cut rest = of.p.walk_first ? rest_of_walk(c) : c;
@@ -250,7 +242,7 @@ std::vector<choice> choices_of(const mapped_problem &whole,
                     of, rest, geometry_of(of.rest, rest, columns), true);
             each.cost = cost_of(
                     of, c, geometry_of(of.p, c, columns), thread, gpu, true);
-            priced.insert({{each.cost, true, number}, each});
+            priced.insert({each.cost, true, number});
         } else if (unlike.insert({kind_of(c), c.ahead, c.planes}).second) {
             chosen.push_back(each);
         }
