@@ -110,14 +110,15 @@ std::string source_of(const std::vector<job> &jobs) {
     return source;
 }
 
-/// Tiles of one axis that are parts of rows and that many blocks take side by side; rows of lines
-/// that are copied from a line of the caches on, or wider than a block.
+/// Rows of lines that are copied from a line of the caches on, or wider than a block; tiles of f64
+/// that gather, or of one axis that are parts of rows and that many blocks have side by side.
 bool is_rare(const problem_specification &p, const cut &c) {
     const geometry g = geometry_of({p, c});
     if (p.walk_first)
         return g.copy_alignment > bytes_of_piece || g.layer_threads > c.threads;
-    return c.stages > 0 && !p.walk.is_there() && g.tile_strips > 1
-            && g.grid >= 8 * g.tile_strips;
+    return (p.type == element::f64 && c.gathers)
+            || (c.stages > 0 && !p.walk.is_there() && g.tile_strips > 1
+                    && g.grid >= 8 * g.tile_strips);
 }
 
 class resample_emulated : public testing::Test {

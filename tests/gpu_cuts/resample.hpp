@@ -184,7 +184,9 @@ inline std::vector<detail::interpolation_problem> odd_rows() {
                 tensor->strides[axis] = stride;
         }
         if (broadcast) p.diff_dst.strides[3] = 0;
-        made.insert(made.end(), 3, p);
+        made.insert(made.end(), 2, p);
+        p.diff_src.type = p.diff_dst.type = detail::data_type::f64;
+        made.push_back(p);
     }
     return made;
 }
