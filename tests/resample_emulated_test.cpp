@@ -85,6 +85,8 @@ std::string source_of(const std::vector<job> &jobs) {
                 "else if (h.together == 1) run.template operator()<1, 1>();\n"
                 "else run.template operator()<1, 4>();\n}\n");
     }
+    // Blocks of tiles: few, which have ranges of them, and many, which have neighbouring ones.
+    constexpr const char *resident[] = {"3", "19", "40"};
     for (size_t i = 0; i < jobs.size(); ++i) {
         if (jobs[i].specification.empty()) continue;
         const std::string s = "specification_" + std::to_string(i);
@@ -94,10 +96,7 @@ std::string source_of(const std::vector<job> &jobs) {
                   "descending) {\nusing namespace gradnn::gpu::resample;\n"
                   "constexpr auto g = geometry_of("
                 + s + ");\nconst unsigned grid = " + s
-                + ".cut_by.stages ? std::min(g.grid, "
-                + (i % 3 == 0                ? "3"
-                                : i % 3 == 1 ? "19"
-                                             : "40")
+                + ".cut_by.stages ? std::min(g.grid, " + resident[i % 3]
                 + ") : g.grid;\n"
                   "using type = stored_of<"
                 + s + ".of.type>;\nusing maps = tables<sum_of<" + s
