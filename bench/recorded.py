@@ -27,7 +27,9 @@ def load(path):
     path = pathlib.Path(path)
     if path.is_file():
         with tempfile.TemporaryDirectory() as folder, tarfile.open(path) as packed:
-            packed.extractall(folder, filter="data")
+            # Python below 3.11.4 knows no filter.
+            safe = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+            packed.extractall(folder, **safe)
             (index,) = pathlib.Path(folder).rglob("record.json")
             return load(index.parent)
     commit = json.loads((path / "record.json").read_text())["commit"]
