@@ -252,7 +252,7 @@ TEST_F(resample_emulated, random_problems_are_as_the_formula_in_the_same_bits) {
     SCOPED_TRACE("GRADNN_TEST_SEED=" + std::to_string(seed));
     random_source random(seed);
     const char *const count = std::getenv("GRADNN_TEST_COUNT");
-    draw(random, count ? std::stoul(count) : 24, 3);
+    draw(random, count ? std::stoul(count) : 27, 3);
     const emulated::compiled library(source_of(jobs));
     ASSERT_TRUE(library.is_there());
     size_t number = 0;

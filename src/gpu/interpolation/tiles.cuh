@@ -179,8 +179,8 @@ struct kernel_of<s>::tile {
 
     __device__ static void resample(
             const type *read, type *written, const tables<sum_type> &map) {
-        // Blocks at work have neighbouring tiles, of one segment each along one axis, so that memory
-        // is read and written at few places. Where segments are many a block has some in a row.
+        // Blocks at work have neighbouring tiles, so memory is read and written at few places; of one
+        // segment each along one axis. Where over an eighth might have none each has some in a row.
         constexpr int segments = walks ? 1 : g.tile_strips;
         constexpr int of_segment = g.grid / segments;
         const int block = static_cast<int>(blockIdx.x);
@@ -189,14 +189,14 @@ struct kernel_of<s>::tile {
             return static_cast<int>(
                     static_cast<long long>(g.grid) * of / blocks);
         };
-        const bool shared = blocks >= 8 * segments;
-        const int to_next = shared ? blocks / segments : 1;
+        const bool in_turns = blocks >= 8 * segments;
+        const int to_next = in_turns ? blocks / segments : 1;
         const int segment = block % segments;
-        int number = shared ? segment * of_segment + block / segments
-                            : first_of(block);
+        int number = in_turns ? segment * of_segment + block / segments
+                              : first_of(block);
         const int end
-                = shared ? (segment + 1) * of_segment : first_of(block + 1);
-        if (shared && block >= to_next * segments) return;
+                = in_turns ? (segment + 1) * of_segment : first_of(block + 1);
+        if (in_turns && block >= to_next * segments) return;
         // In order; by one loop, whose code an unrolled one would have for each stage.
         tile on_way[c.stages];
         const auto submit = [&](int of, int slot, const auto &by) {
