@@ -17,17 +17,16 @@ namespace {
 
 using gpu::cudnn::described_tensor;
 using gpu::cudnn::problem_arrangement;
-using gpu::cudnn::seen_operand;
 
 /// Dims or strides with a depth, as cuDNN was told of them.
 std::array<int64_t, 5> deep(
-        const std::array<int64_t, 5> &list, int rank, int64_t depth) {
+        const std::array<int64_t, 5> &list, size_t rank, int64_t depth) {
     if (rank == 5) return list;
     return {list[0], list[1], depth, list[2], list[3]};
 }
 
 std::array<int64_t, 3> deep(
-        const std::array<int64_t, 3> &list, int space, int64_t depth) {
+        const std::array<int64_t, 3> &list, size_t space, int64_t depth) {
     if (space == 3) return list;
     return {depth, list[0], list[1]};
 }
@@ -45,15 +44,14 @@ void by_arrangement(const convolution_problem &p, const problem_arrangement &a,
     std::array<memory, 3> staged;
     std::array<double *, 3> seen {};
     for (size_t i = 0; i < 3; ++i) {
-        const seen_operand &operand = a.operands[i];
+        const gpu::convolution_operand &operand = a.operands[i];
         seen[i] = data[i].data();
         if (!operand.staged) continue;
-        const auto size
-                = static_cast<int64_t>(detail::size_of(operand.seen.type));
-        EXPECT_EQ(operand.bytes,
-                static_cast<size_t>(operand.seen.extent() * size));
+        const auto size = static_cast<int64_t>(detail::size_of(a.seen[i].type));
+        EXPECT_EQ(
+                operand.bytes, static_cast<size_t>(a.seen[i].extent() * size));
         const bool fill = i != output && operand.zero_first;
-        staged[i].assign(static_cast<size_t>(operand.seen.extent()),
+        staged[i].assign(static_cast<size_t>(a.seen[i].extent()),
                 fill ? 0.0 : std::nan(""));
         seen[i] = staged[i].data();
         if (i != output)
@@ -63,11 +61,10 @@ void by_arrangement(const convolution_problem &p, const problem_arrangement &a,
                                     / detail::size_of(operand.copy.src_type),
                     staged[i].data() + operand.staged_start / size);
     }
-    const auto dims_of = [&](size_t i) {
-        return deep(a.operands[i].seen.dims, a.operands[i].seen.rank, 1);
-    };
+    const auto dims_of
+            = [&](size_t i) { return deep(a.seen[i].dims, a.seen[i].rank, 1); };
     const auto strides_of = [&](size_t i) {
-        return deep(a.operands[i].seen.strides, a.operands[i].seen.rank, 0);
+        return deep(a.seen[i].strides, a.seen[i].rank, 0);
     };
     const loops all {p.weights.dims[0], dims_of(0), dims_of(1), dims_of(2),
             deep(a.strides, a.space, 1), deep(a.dilations, a.space, 1),
@@ -89,7 +86,7 @@ void by_arrangement(const convolution_problem &p, const problem_arrangement &a,
         accumulate(p.direction, seen[0][dot(x, strides_of(0))],
                 seen[1][dot(w, strides_of(1))], seen[2][dot(y, strides_of(2))]);
     });
-    const seen_operand &result = a.operands[output];
+    const gpu::convolution_operand &result = a.operands[output];
     if (!result.staged) return;
     const double zero = 0.0;
     gpu::strided_copy fill = result.fill;
@@ -137,8 +134,7 @@ TEST(cudnn_arrangement, copies_no_more_of_src_than_taps_meet) {
         if (!met) continue;
         for (const problem_arrangement &a : gpu::cudnn::arrangements_of(p)) {
             if (!a.operands[0].staged) continue;
-            const auto dims
-                    = deep(a.operands[0].seen.dims, a.operands[0].seen.rank, 1);
+            const auto dims = deep(a.seen[0].dims, a.seen[0].rank, 1);
             for (size_t axis = 0; axis < 3; ++axis)
                 if (met->strides[axis] != p.strides[axis]) {
                     EXPECT_EQ(dims[2 + axis], p.dst.dims[2 + axis]);
@@ -198,7 +194,7 @@ TEST(cudnn_arrangement, pads_of_one_position_are_the_callers) {
                     std::tuple(8, 0, 64, order::ncx)}) {
         const problem_arrangement way = first_way(size, pad, channels, data);
         EXPECT_TRUE(way.operands[0].staged);
-        EXPECT_EQ(way.operands[0].seen.dims[2], 3);
+        EXPECT_EQ(way.seen[0].dims[2], 3);
         EXPECT_EQ(way.strides[0], 1);
     }
     EXPECT_FALSE(first_way(8, 0, 67, order::nxc).operands[2].staged);
@@ -266,14 +262,15 @@ TEST(cudnn_arrangement, fills_channels_of_copies) {
         const auto ways = gpu::cudnn::arrangements_of(
                 with_channels(problem, src, dst, src_order, dst_order));
         const auto &operands = ways.front().operands;
-        EXPECT_EQ(operands[1].seen.dims[1], operands[0].seen.dims[1]);
-        EXPECT_EQ(operands[1].seen.dims[0], operands[2].seen.dims[1]);
+        const auto &seen = ways.front().seen;
+        EXPECT_EQ(seen[1].dims[1], seen[0].dims[1]);
+        EXPECT_EQ(seen[1].dims[0], seen[2].dims[1]);
         // An output is written whole.
         if (problem.direction == convolution_direction::backward_data) {
             EXPECT_FALSE(operands[0].zero_first);
-            EXPECT_EQ(operands[2].zero_first, operands[2].seen.dims[1] != dst);
+            EXPECT_EQ(operands[2].zero_first, seen[2].dims[1] != dst);
         }
-        return std::pair(operands[0].seen.dims[1], operands[2].seen.dims[1]);
+        return std::pair(seen[0].dims[1], seen[2].dims[1]);
     };
     using pair = std::pair<int64_t, int64_t>;
     const auto ncx = order::ncx, nxc = order::nxc;
@@ -314,8 +311,8 @@ TEST(cudnn_arrangement, filled_channels_compute_the_problem) {
             ASSERT_TRUE(computes(p, a.output(), random,
                     [&](auto &data) { by_arrangement(p, a, data); }))
                     << "round " << round << ", " << copies_of(a);
-            if (a.operands[0].seen.dims[1] != p.src.dims[1]
-                    || a.operands[2].seen.dims[1] != p.dst.dims[1])
+            if (a.seen[0].dims[1] != p.src.dims[1]
+                    || a.seen[2].dims[1] != p.dst.dims[1])
                 ++filled;
         }
     }

@@ -202,19 +202,19 @@ TEST(dense_mapping, leaves_patches_with_rests_to_windows) {
 
 /// A plan of copies alone.
 struct copying_plan {
-    gpu::staged_convolution plan;
+    std::unique_ptr<detail::plan> plan;
 
     copying_plan(
             const std::array<convolution_operand, 3> &operands, size_t output)
-        : plan({operands, output, 0, {}, ""}) {}
+        : plan(gpu::plan_of({operands, output, 0, {}, ""})) {}
 
     /// Whether the copy of the input is then that of `earlier`.
     bool share(copying_plan &earlier, size_t index) {
-        plan.share_copy(earlier.plan, index);
+        plan->share_copy(*earlier.plan, index);
         return shares(gpu::operand_names[index]);
     }
     bool shares(const std::string &name) const {
-        return plan.backend().ends_with("(" + name + " by the step before))");
+        return plan->backend().ends_with("(" + name + " by the step before))");
     }
 };
 

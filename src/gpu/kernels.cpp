@@ -1,6 +1,5 @@
 #include "gpu/kernels.hpp"
 
-#include "gpu/measured.hpp"
 #include "gpu/runtime/plan_timer.hpp"
 
 namespace gradnn::gpu {

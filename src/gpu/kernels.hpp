@@ -1,6 +1,8 @@
 // What the GPU's lists (kernels.cpp) are made of: the functions that make kernels' plans.
 #pragma once
 
+#include <string>
+
 #include "kernel/fused_problem.hpp"
 #include "kernel/kernel.hpp"
 
@@ -52,6 +54,22 @@ convolution_maker make;
 }
 namespace sliding {
 maker<detail::fused_convolution> make_fused;
+}
+
+/// Where a kernel can do a problem and another one of the list was measured to be faster:
+/// all such knowledge of the GPU (measured_convolution.cpp, measured_estimates.cpp). The
+/// `yields` of rows (kernel.hpp): the reason, or an empty string.
+using rule = std::string(const convolution_problem &, const compile_options &);
+rule sliding_yields;
+rule col2im_yields;
+rule pointwise_yields;
+rule f64_yields;
+rule wide_weights_yields;
+rule cudnn_yields;
+rule direct_yields;
+
+inline std::string reason_if(bool yields, const char *reason) {
+    return yields ? reason : std::string();
 }
 
 /// Whether the kernel that takes a convolution of data writes its output to a

@@ -2,8 +2,6 @@
 // the list takes less time. Each rule has one figure, with its card and commit, by
 // `gradnn bench --every-kernel`. To measure a rule again, force both kernels by
 // GRADNN_KERNEL: one that yields can still be forced.
-#include "gpu/measured.hpp"
-
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -13,32 +11,17 @@
 #include "gpu/convolution/facts.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/device/rounding.hpp"
+#include "gpu/kernels.hpp"
+#include "gpu/runtime/device.hpp"
 
 namespace gradnn::gpu {
 
 namespace {
 
-/// Whether there is cuDNN, and no rule of convolution.cudnn refuses the problem.
-bool cudnn_may_take(
-        const convolution_problem &problem, const compile_options &options) {
-    if (cudnn::library().version == 0) return false;
-    const convolution_problem slice = cudnn::first_slice_of(problem);
-    return cudnn::refusal_of(slice, options, cudnn::arrangements_of(slice))
-            .refusal.empty();
-}
-
 /// Groups of one channel, or of one and two: chunks and tiles are nearly empty.
 bool has_groups_of_one(const convolution_problem &problem) {
     const auto &weights = problem.weights.dims;
     return weights[0] > 1 && weights[1] * weights[2] <= 2;
-}
-
-/// Tiles of 128 by 128 weights, of which each keeps a multiprocessor busy.
-int64_t tiles_of(const detail::weights_view &weights) {
-    constexpr int64_t tile = 128;
-    const auto &dims = weights.dims;
-    return dims[0] * ceil_div(dims[1], tile)
-            * ceil_div(dims[2] * dims[3] * dims[4] * dims[5], tile);
 }
 
 } // namespace
@@ -59,7 +42,8 @@ std::string pointwise_yields(
     const bool whole_words = planes
             ? positions % word == 0
             : src % word == 0 && dst % word == 0 && src + dst > few_channels;
-    return reason_if(whole_words && cudnn_may_take(problem, options),
+    return reason_if(
+            whole_words && !cudnn::arrangements_taken(problem, options).empty(),
             "cuDNN reads whole words of 16 bytes where they lie");
 }
 
@@ -74,7 +58,7 @@ std::string f64_yields(
             && positions_of(problem.src) < fewest_positions;
     return reason_if(problem.src.type == detail::data_type::f64
                     && is_matrix_product(problem) && !weights_of_small_planes
-                    && cudnn_may_take(problem, options),
+                    && !cudnn::arrangements_taken(problem, options).empty(),
             "cuDNN's products of matrices in f64 were faster");
 }
 
@@ -91,8 +75,13 @@ std::string wide_weights_yields(
     if (!is_of_weights(problem) || cudnn::library().version == 0
             || (options.fpmath == fpmath_mode::strict && !narrow_output))
         return {};
-    const int64_t tiles = tiles_of(problem.weights);
-    const int64_t multiprocessors = multiprocessors_of(options);
+    // Of 128 by 128 weights, each of which keeps a multiprocessor busy.
+    constexpr int64_t tile = 128;
+    const auto &dims = problem.weights.dims;
+    const int64_t tiles = dims[0] * ceil_div(dims[1], tile)
+            * ceil_div(dims[2] * dims[3] * dims[4] * dims[5], tile);
+    const int64_t multiprocessors
+            = properties_of(options.device).multiprocessors;
     if (!narrow_output)
         return reason_if(4 * tiles >= 3 * multiprocessors,
                 "cuDNN's truncated sums, which this fpmath_mode allows, were "

@@ -2,8 +2,6 @@
 // and by what was measured beside cuDNN, which cannot be estimated: a gradient of src that is
 // a product and a sum of its results (convolution.gpu_col2im), and groups of few channels, or
 // a group of few, which tensor cores may do faster (convolution.gpu_sliding).
-#include "gpu/measured.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -13,10 +11,16 @@
 #include "gpu/convolution/cudnn/library.hpp"
 #include "gpu/convolution/facts.hpp"
 #include "gpu/device/rounding.hpp"
+#include "gpu/kernels.hpp"
+#include "gpu/runtime/device.hpp"
 
 namespace gradnn::gpu {
 
 namespace {
+
+int multiprocessors_of(const compile_options &options) {
+    return properties_of(options.device).multiprocessors;
+}
 
 /// In 300 gradients of src the estimate of col2im is off by 12 %, that of the other kernels by
 /// a factor of 1.6. With this margin the choice takes 1.05 times as long as the faster one
@@ -38,17 +42,6 @@ double plain_rate(const convolution_problem &problem) {
     if (!last || weights[to_src ? 1 : 2] < many) return wide ? most : 50;
     const auto written = static_cast<double>(weights[to_src ? 2 : 1]);
     return wide ? std::min(most, 4 * written) : std::min(30.0, 8 * written);
-}
-
-/// Bytes of an element as tensor cores multiply it: those of relaxed f32 multiply once, as
-/// in 16 bits, those of strict f32 three times.
-int64_t multiplied_bytes(
-        const convolution_problem &problem, const compile_options &options) {
-    const auto type = problem.src.type;
-    return type == detail::data_type::f32
-                    && options.fpmath != fpmath_mode::strict
-            ? 2
-            : detail::size_of(type);
 }
 
 /// Cycles of 1.7 GHz that a multiprocessor has for a point of dst, of a group.
@@ -131,8 +124,8 @@ struct cycles_of_a_point {
 /// Cycles of 1.7 GHz that a gradient of src takes by the better of tensor cores and
 /// plain products, with its copies.
 double cycles_without_col2im(const convolution_problem &problem,
-        const compile_options &options, const col2im::work_cut &cut,
-        int multiprocessors) {
+        const compile_options &options, const col2im::work_cut &cut) {
+    const int multiprocessors = multiprocessors_of(options);
     const int64_t bytes = detail::size_of(problem.src.type);
     const int64_t inputs = problem.src.dims[1];
     const int64_t outputs = problem.dst.dims[1];
@@ -218,9 +211,7 @@ std::string col2im_yields(
     const auto cut = col2im::cut_of(problem, options, refusal);
     if (!cut) return {};
     if (is_matrix_product(problem)) return "nothing is added in a product";
-    const int multiprocessors = multiprocessors_of(options);
-    const double others
-            = cycles_without_col2im(problem, options, *cut, multiprocessors);
+    const double others = cycles_without_col2im(problem, options, *cut);
     if (cut->cycles < others) return {};
     const auto us = [](double cycles) {
         return static_cast<int64_t>(cycles / col2im::cycles_of_us);

@@ -10,30 +10,11 @@
 #include "gpu/convolution/implicit_gemm/implicit_gemm.hpp"
 #include "gpu/convolution/operands.hpp"
 #include "gpu/convolution/pointwise/shape.hpp"
-#include "gpu/measured.hpp"
+#include "gpu/kernels.hpp"
 
 namespace gradnn::gpu {
 
-namespace {
-
 using detail::data_type;
-
-/// Whether cuDNN saves a copy in 16 bits. Only for channels that it does not pad in a
-/// copy.
-bool saves_copy_of_cudnn(const convolution_problem &given,
-        const convolution_problem &other, size_t output) {
-    constexpr int64_t vector = 8;
-    if (given.src.dims[1] % vector != 0 || given.dst.dims[1] % vector != 0)
-        return false;
-    const auto before = cudnn::arrangements_of(given);
-    const auto after = cudnn::arrangements_of(other);
-    return !before.empty() && !after.empty()
-            && before.front().operands[output].staged
-            && !after.front().operands[output].staged
-            && after.front().staged_bytes < before.front().staged_bytes;
-}
-
-} // namespace
 
 bool writes_channels_last(
         const convolution_problem &problem, const compile_options &options) {
@@ -43,17 +24,26 @@ bool writes_channels_last(
     detail::tensor_view &made = output == 0 ? other.src : other.dst;
     made = dense_channels_last(made);
     const data_type type = problem.src.type;
-    if (type == data_type::f16 || type == data_type::bf16) {
+    const int64_t src = problem.src.dims[1];
+    const int64_t dst = problem.dst.dims[1];
+    if (detail::size_of(type) == 2) {
         std::string refusal;
         const bool copies_nothing = pointwise::describe(problem, refusal)
                 && pointwise_yields(problem, options).empty();
-        return !copies_nothing && saves_copy_of_cudnn(problem, other, output);
+        // cuDNN fills up other channels in a copy.
+        if (copies_nothing || src % cudnn::channels_at_once != 0
+                || dst % cudnn::channels_at_once != 0)
+            return false;
+        const auto before = cudnn::arrangements_of(problem);
+        const auto after = cudnn::arrangements_of(other);
+        return !before.empty() && !after.empty()
+                && before.front().operands[output].staged
+                && !after.front().operands[output].staged
+                && after.front().staged_bytes < before.front().staged_bytes;
     }
     // Other kernels take fewer channels, because most of a tile would be empty.
     constexpr int64_t least_channels = 16;
-    if (problem.src.dims[1] < least_channels
-            || problem.dst.dims[1] < least_channels)
-        return false;
+    if (src < least_channels || dst < least_channels) return false;
     if (type == data_type::f32 && options.fpmath != fpmath_mode::strict)
         return false;
     const auto &weights = problem.weights.dims;

@@ -21,15 +21,14 @@ constexpr int device = 0;
 /// With a depth of 1 where there is none.
 reference_tensor_shape shape_of(const described_tensor &t) {
     reference_tensor_shape shape;
-    const int skip = 5 - t.rank;
+    const size_t skip = 5 - t.rank;
     shape.dims[2] = 1;
     int64_t elements = 1;
-    for (int axis = 0; axis < t.rank; ++axis) {
-        const int to = axis < 2 ? axis : axis + skip;
-        const auto from = static_cast<size_t>(axis);
-        shape.dims[to] = static_cast<int32_t>(t.dims[from]);
-        shape.strides[to] = static_cast<int32_t>(t.strides[from]);
-        elements *= t.dims[from];
+    for (size_t axis = 0; axis < t.rank; ++axis) {
+        const size_t to = axis < 2 ? axis : axis + skip;
+        shape.dims[to] = static_cast<int32_t>(t.dims[axis]);
+        shape.strides[to] = static_cast<int32_t>(t.strides[axis]);
+        elements *= t.dims[axis];
     }
     if (elements != t.extent())
         throw std::logic_error("the sweep's tensors are dense");
@@ -40,13 +39,12 @@ reference_shape shape_of(const problem_arrangement &a) {
     reference_shape shape;
     shape.direction = a.direction;
     for (size_t index = 0; index < 3; ++index)
-        shape.tensors[index] = shape_of(a.operands[index].seen);
-    const int skip = 3 - a.space;
-    for (int axis = 0; axis < a.space; ++axis) {
-        const auto from = static_cast<size_t>(axis);
-        shape.strides[axis + skip] = static_cast<int32_t>(a.strides[from]);
-        shape.dilations[axis + skip] = static_cast<int32_t>(a.dilations[from]);
-        shape.pads_begin[axis + skip] = static_cast<int32_t>(a.pads[from]);
+        shape.tensors[index] = shape_of(a.seen[index]);
+    const size_t skip = 3 - a.space;
+    for (size_t axis = 0; axis < a.space; ++axis) {
+        shape.strides[axis + skip] = static_cast<int32_t>(a.strides[axis]);
+        shape.dilations[axis + skip] = static_cast<int32_t>(a.dilations[axis]);
+        shape.pads_begin[axis + skip] = static_cast<int32_t>(a.pads[axis]);
     }
     return shape;
 }
@@ -66,13 +64,13 @@ bool trial_result::is_right(const detail::promise &of, sign signs) const {
 int64_t terms_of(const problem_arrangement &a) {
     if (a.direction == detail::convolution_direction::backward_weights)
         return a.weights_terms();
-    const auto &weights = a.operands[1].seen;
-    const int64_t groups = a.operands[0].seen.dims[1] / weights.dims[1];
+    const auto &weights = a.seen[1];
+    const int64_t groups = a.seen[0].dims[1] / weights.dims[1];
     int64_t terms = a.direction == detail::convolution_direction::forward
             ? weights.dims[1]
             : weights.dims[0] / groups;
-    for (int axis = 2; axis < weights.rank; ++axis)
-        terms *= weights.dims[static_cast<size_t>(axis)];
+    for (size_t axis = 2; axis < weights.rank; ++axis)
+        terms *= weights.dims[axis];
     return terms;
 }
 
@@ -101,7 +99,7 @@ arrangement_trial::arrangement_trial(const problem_arrangement &arrangement,
     const size_t output = arrangement.output();
     std::array<double *, 3> wide {};
     for (size_t index = 0; index < 3; ++index) {
-        const described_tensor &seen = arrangement.operands[index].seen;
+        const described_tensor &seen = arrangement.seen[index];
         const size_t count = elements_of(seen);
         tensors_[index] = guarded(
                 count * static_cast<size_t>(detail::size_of(seen.type)));
@@ -152,7 +150,7 @@ trial_result arrangement_trial::run(
         return result;
     }
     result.strays += written.strays() + workspace.strays();
-    const described_tensor &seen = arrangement_.operands[output].seen;
+    const described_tensor &seen = arrangement_.seen[output];
     const comparison found = compare_to_reference(seen.type, first_.data(),
             written.data(), static_cast<const double *>(wide_[output].data()),
             static_cast<const double *>(magnitudes_.data()), elements_of(seen),

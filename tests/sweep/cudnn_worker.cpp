@@ -58,7 +58,7 @@ std::string kind_of(
 
 /// Of the tensors that cuDNN is given.
 const char *order_of(const cudnn::problem_arrangement &arrangement) {
-    return arrangement.operands[0].seen.strides[1] == 1 ? " nxc" : " ncx";
+    return arrangement.seen[0].strides[1] == 1 ? " nxc" : " ncx";
 }
 
 class problem_sweep {
@@ -161,7 +161,7 @@ private:
         std::array<gpu::device_buffer, 3> tensors;
         gpu::operand_data data {};
         for (size_t index = 0; index < 3; ++index) {
-            const auto &seen = arrangement.operands[index].seen;
+            const auto &seen = arrangement.seen[index];
             tensors[index] = gpu::device_buffer(0,
                     static_cast<size_t>(
                             seen.extent() * detail::size_of(seen.type)));

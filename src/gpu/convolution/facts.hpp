@@ -92,6 +92,17 @@ inline int64_t taps_of_a_point(
                     : 1);
 }
 
+/// Bytes of an element as tensor cores multiply it: those of relaxed f32 multiply once, as
+/// in 16 bits, those of strict f32 three times.
+inline int64_t multiplied_bytes(
+        const convolution_problem &problem, const compile_options &options) {
+    const auto type = problem.src.type;
+    return type == detail::data_type::f32
+                    && options.fpmath != fpmath_mode::strict
+            ? 2
+            : detail::size_of(type);
+}
+
 /// Terms of a sum that is no gradient of weights, were there no strides.
 inline int64_t terms_of_data(const convolution_problem &problem) {
     const auto &weights = problem.weights.dims;

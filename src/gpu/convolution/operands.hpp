@@ -61,28 +61,16 @@ constexpr size_t staged_slack = staged_alignment - 64;
 /// it can be, so that with what kernels take beside it is within 1 GiB.
 constexpr size_t most_staged_bytes = size_t {7} << 27;
 
-/// Bytes of what is staged of an array of src, weights and dst.
-template <typename Operand>
-size_t staged_bytes_of(const std::array<Operand, 3> &operands) {
-    size_t bytes = 0;
-    for (const Operand &operand : operands)
-        if (operand.staged) bytes += round_up(operand.bytes, staged_alignment);
-    return bytes;
-}
+/// src, weights, dst.
+using convolution_operands = std::array<convolution_operand, 3>;
+
+/// Bytes of what is staged.
+size_t staged_bytes_of(const convolution_operands &operands);
 
 constexpr std::array<const char *, 3> operand_names {"src", "weights", "dst"};
 
-/// "src, weights copied"; empty where nothing is. Of an array of src, weights
-/// and dst.
-template <typename Operand>
-std::string copies_of(const std::array<Operand, 3> &operands) {
-    std::string text;
-    for (size_t index = 0; index < 3; ++index)
-        if (operands[index].staged)
-            text += (text.empty() ? "" : ", ")
-                    + std::string(operand_names[index]);
-    return text.empty() ? text : text + " copied";
-}
+/// "src, weights copied"; empty where nothing is.
+std::string copies_of(const convolution_operands &operands);
 
 /// Which of src, weights and dst is computed: 0, 1 or 2.
 constexpr size_t output_of(detail::convolution_direction direction) {
@@ -191,7 +179,7 @@ using staged_launches = std::function<void(
 
 /// What a plan of such tensors is made of.
 struct staged_work {
-    std::array<convolution_operand, 3> operands; ///< src, weights, dst
+    convolution_operands operands;
     size_t output = 0; ///< which of them is computed
     size_t own_bytes = 0;
     staged_launches launches;
@@ -204,38 +192,9 @@ struct staged_work {
     bool bits_of_ops = true;
 };
 
-/// What is staged lies at the start of the workspace, and gradients of one op share what
-/// both of them copy.
-class staged_convolution final : public detail::plan {
-public:
-    explicit staged_convolution(staged_work work);
-
-    /// Makes this plan use the copy of an input that `earlier` makes, which is executed
-    /// just ahead of it on the same workspace. Nothing is shared where `earlier` does
-    /// not copy the input to the same layout, or where one of the two shares another
-    /// input already.
-    void share_copy(detail::plan &earlier, size_t argument) override;
-    size_t workspace_bytes() const override;
-    void execute(std::span<void *const> args, std::byte *workspace,
-            detail::stream_impl &stream) const override;
-    /// "LIBRARY (KERNEL; src copied COPIED_AS (src by the step before))".
-    std::string backend() const override;
-    bool deterministic() const override { return work_.deterministic; }
-    bool bits_of_ops() const override { return work_.bits_of_ops; }
-
-private:
-    /// Places the tensor with this index at the start, the others behind it.
-    void place_first(size_t index);
-    /// The kernel's tensors, the inputs copied: in the workspace from `start`
-    /// on, the caller's own, or memory of the stream for what lies at no
-    /// multiple of 16 bytes (another kernel for these would give other bits).
-    operand_data bring(std::span<void *const> args, std::byte *start,
-            detail::stream_impl &stream) const;
-
-    const staged_work work_;
-    std::array<size_t, 3> offsets_ {}; ///< bytes from the start, where staged
-    /// The inputs whose copies the plan before has made (share_copy).
-    std::array<bool, 3> brought_ {};
-};
+/// A plan of these. What is staged lies at the start of the workspace, and gradients of one
+/// op share what both of them copy. Its backend() is
+/// "LIBRARY (KERNEL; src copied COPIED_AS (src by the step before))".
+std::unique_ptr<detail::plan> plan_of(staged_work work);
 
 } // namespace gradnn::gpu

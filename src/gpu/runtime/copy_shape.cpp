@@ -22,11 +22,6 @@ int part_of(int64_t size, int64_t most) {
             round_up(ceil_div(size, ceil_div(size, most)), sector));
 }
 
-/// Rows of shared memory so that neighbouring rows begin in neighbouring banks.
-int pitch_of(int columns, size_t element_bytes) {
-    return element_bytes == 2 ? round_up(columns + 2, 4) - 2 : columns | 1;
-}
-
 bool is_small(const shape &of) {
     constexpr int64_t most = std::numeric_limits<int32_t>::max();
     int64_t src = 0;
@@ -80,7 +75,9 @@ tiling cut_tiles(
     tiles.dims[1] = part_of(of.dims[1],
             std::min<int64_t>(most / tiles.dims[0] / sector * sector,
                     int64_t {threads} * widths.load));
-    tiles.pitch = pitch_of(tiles.dims[1], element_bytes);
+    // Neighbouring rows begin in neighbouring banks.
+    tiles.pitch = element_bytes == 2 ? round_up(tiles.dims[1] + 2, 4) - 2
+                                     : tiles.dims[1] | 1;
     if (of.rank > 2) {
         const int64_t fit
                 = std::max<int64_t>(1, most / (tiles.dims[0] * tiles.dims[1]));
@@ -125,9 +122,7 @@ shape arrange(const strided_copy &problem) {
         std::rotate(std::ranges::upper_bound(used.begin(), next,
                             stride_of(*next), {}, stride_of),
                 next, next + 1);
-    shape arranged;
-    arranged.src_type = problem.src_type;
-    arranged.dst_type = problem.dst_type;
+    shape arranged {.src_type = problem.src_type, .dst_type = problem.dst_type};
     for (const size_t axis : used) {
         const int64_t dim = problem.dims[axis];
         const int64_t src_stride = problem.src_strides[axis];

@@ -106,7 +106,7 @@ plan_or_refusal make(
                                 held_channels(shape.channels, sum_bytes)});
             });
     const int64_t all = ceil_div(images, cut->images);
-    return std::make_unique<staged_convolution>(
+    return plan_of(
             staged_work {cut->mapping.operands, 0, bytes, launches, "CUTLASS",
                     all > 1 ? text(cut->choice.name(), ", ", all, " portions")
                             : cut->choice.name()});

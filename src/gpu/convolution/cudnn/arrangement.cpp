@@ -15,10 +15,6 @@ using detail::data_type;
 
 using array5 = std::array<int64_t, 5>;
 
-bool is_narrow(const detail::tensor_view &tensor) {
-    return detail::size_of(tensor.type) == 2;
-}
-
 /// As weights of one group: 1, N, C, D, H, W.
 six_axes grouped(const detail::tensor_view &view) {
     six_axes result {view.type, {1}, {0}};
@@ -81,9 +77,10 @@ axis_window even_window(const spatial_axis &axis) {
 
 /// What the caller's tensor and cuDNN's, which has these strides, both have: of src as far
 /// as the windows let them meet. Nothing where they do not meet at all.
-bool set_operand(seen_operand &operand, six_axes callers, const array5 &strides,
+std::optional<convolution_operand> operand_of(const described_tensor &described,
+        six_axes callers, const array5 &strides,
         const std::array<axis_window, 3> &windows, bool is_output) {
-    six_axes seen {operand.seen.type, {},
+    six_axes seen {described.type, {},
             {callers.dims[1] * strides[0], strides[0], strides[1], strides[2],
                     strides[3], strides[4]}};
     bool cropped = false;
@@ -94,20 +91,20 @@ bool set_operand(seen_operand &operand, six_axes callers, const array5 &strides,
         int64_t &size = callers.dims[3 + axis];
         const int64_t begin = std::max<int64_t>(0, -window.shift);
         const int64_t end = std::min(size, window.size - window.shift);
-        if (begin >= end) return false;
+        if (begin >= end) return std::nullopt;
         cropped = cropped || end - begin != size;
         size = end - begin;
         callers_start += begin * callers.strides[3 + axis];
         staged_start += (begin + window.shift) * seen.strides[3 + axis];
     }
     seen.dims = callers.dims;
-    static_cast<convolution_operand &>(operand)
-            = operand_of(callers, seen, is_output, operand.seen.extent());
+    auto operand
+            = gpu::operand_of(callers, seen, is_output, described.extent());
     operand.staged = operand.staged || cropped;
     operand.zero_first = operand.zero_first || (is_output && cropped);
     operand.callers_start = callers_start * detail::size_of(callers.type);
     operand.staged_start = staged_start * detail::size_of(seen.type);
-    return true;
+    return operand;
 }
 
 /// How many channels cuDNN is told of.
@@ -149,7 +146,7 @@ std::optional<problem_arrangement> arrange_as_given(
     made.direction = p.direction;
     made.widened = widened;
     const size_t skip = has_depth(p) ? 0 : 1;
-    made.space = skip == 1 ? 2 : 3;
+    made.space = 3 - skip;
     std::array<axis_window, 3> src_windows;
     bool moved = false;
     for (size_t i = 0; i < 3; ++i) {
@@ -173,21 +170,20 @@ std::optional<problem_arrangement> arrange_as_given(
     std::array<array5, 3> all_dims;
     for (size_t index = 0; index < 3; ++index) {
         all_dims[index] = folded_dims(callers[index]);
-        made.operands[index].seen.type
-                = widened ? data_type::f32 : callers[index].type;
+        made.seen[index].type = widened ? data_type::f32 : callers[index].type;
     }
     for (size_t axis = 0; axis < 3; ++axis)
         all_dims[0][2 + axis] = src_windows[axis].size;
     // Of what need not be staged.
     const auto own_strides = [&](size_t index) -> std::optional<array5> {
         const six_axes &tensor = callers[index];
-        if (made.operands[index].seen.type != tensor.type
+        if (made.seen[index].type != tensor.type
                 || all_dims[index] != folded_dims(tensor)
                 || (index == 0 && moved))
             return std::nullopt;
         return strides_in(tensor, order);
     };
-    if (order == nxc && !widened && is_narrow(p.src) && is_narrow(p.dst)
+    if (order == nxc && !widened && detail::size_of(p.src.type) == 2
             && p.weights.dims[0] == 1) {
         const channel_counts channels
                 = filled_channels(p, !own_strides(0), !own_strides(2));
@@ -195,24 +191,25 @@ std::optional<problem_arrangement> arrange_as_given(
         all_dims[2][1] = all_dims[1][0] = channels.dst;
     }
     for (size_t index = 0; index < 3; ++index) {
-        seen_operand &operand = made.operands[index];
+        described_tensor &seen = made.seen[index];
         const array5 &dims = all_dims[index];
         const array5 strides
                 = own_strides(index).value_or(dense_strides(dims, order));
-        operand.seen.rank = 2 + made.space;
-        operand.seen.dims = {dims[0], dims[1]};
-        operand.seen.strides = {strides[0], strides[1]};
+        seen.rank = 2 + made.space;
+        seen.dims = {dims[0], dims[1]};
+        seen.strides = {strides[0], strides[1]};
         for (size_t axis = skip; axis < 3; ++axis) {
-            operand.seen.dims[2 + axis - skip] = dims[2 + axis];
-            operand.seen.strides[2 + axis - skip] = strides[2 + axis];
+            seen.dims[2 + axis - skip] = dims[2 + axis];
+            seen.strides[2 + axis - skip] = strides[2 + axis];
         }
-        if (operand.seen.extent() > std::numeric_limits<int32_t>::max())
+        if (seen.extent() > std::numeric_limits<int32_t>::max())
             return std::nullopt;
         std::array<axis_window, 3> windows = src_windows;
         if (index != 0) windows = {{{dims[2]}, {dims[3]}, {dims[4]}}};
-        if (!set_operand(operand, callers[index], strides, windows,
-                    index == made.output()))
-            return std::nullopt;
+        const auto operand = operand_of(
+                seen, callers[index], strides, windows, index == made.output());
+        if (!operand) return std::nullopt;
+        made.operands[index] = *operand;
     }
     if (made.operands[0].zero_first && made.output() == 0)
         fill_with_zeros(made.operands[0], p.src);
@@ -253,65 +250,58 @@ std::optional<problem_arrangement> arrange(
     return less;
 }
 
-/// Whether 16-bit tensors are better read as NXC, by copies where they are not:
-/// cuDNN's kernels for NCX are up to twice as slow, more than the copies cost (measured
-/// on an H200). Not where the convolution is a product of matrices in NCX whose rows
-/// begin at multiples of 16 bytes.
-bool better_as_nxc(const convolution_problem &p) {
-    if (p.weights.dims[0] != 1) return false;
-    if (p.src.strides[1] == 1 && p.dst.strides[1] == 1) return true;
-    return !is_matrix_product(p) || positions_of(p.dst) % 8 != 0;
-}
-
 } // namespace
 
 int64_t described_tensor::extent() const {
     int64_t last = 0;
-    for (size_t axis = 0; axis < static_cast<size_t>(rank); ++axis)
+    for (size_t axis = 0; axis < rank; ++axis)
         last += (dims[axis] - 1) * strides[axis];
     return last + 1;
 }
 
 bool problem_arrangement::exceeds_a_grid() const {
     constexpr int64_t most = 65535;
-    for (const seen_operand &operand : operands)
-        for (int axis = 0; axis + 1 < operand.seen.rank; ++axis)
-            if (operand.seen.dims[static_cast<size_t>(axis)] > most)
-                return true;
-    const int64_t groups = operands[0].seen.dims[1] / operands[1].seen.dims[1];
-    return operands[0].seen.dims[0] * groups > most && groups > 1;
+    for (const described_tensor &tensor : seen)
+        for (size_t axis = 0; axis + 1 < tensor.rank; ++axis)
+            if (tensor.dims[axis] > most) return true;
+    const int64_t groups = seen[0].dims[1] / seen[1].dims[1];
+    return seen[0].dims[0] * groups > most && groups > 1;
 }
 
 int64_t problem_arrangement::weights_terms() const {
-    const described_tensor &dst = operands[2].seen;
+    const described_tensor &dst = seen[2];
     int64_t terms = dst.dims[0];
-    for (size_t axis = 2; axis < static_cast<size_t>(dst.rank); ++axis)
+    for (size_t axis = 2; axis < dst.rank; ++axis)
         terms *= dst.dims[axis];
     return terms;
 }
 
 std::vector<problem_arrangement> arrangements_of(
         const convolution_problem &problem) {
-    const bool narrow = is_narrow(problem.src) || is_narrow(problem.dst);
+    const bool narrow = detail::size_of(problem.src.type) == 2;
     std::vector<problem_arrangement> found;
     // Its kernels compute in 32 bits, and src may be extended to the windows.
     if (!detail::windows_fit(problem, int64_t {1} << 31)) return found;
+    // By copies where 16 bits are not NXC: cuDNN's kernels for NCX are up to twice as slow, more
+    // than the copies cost (measured on an H200). Not where the convolution is a product of
+    // matrices in NCX whose rows begin at multiples of 16 bytes.
+    const bool better_as_nxc = narrow && problem.weights.dims[0] == 1
+            && ((problem.src.strides[1] == 1 && problem.dst.strides[1] == 1)
+                    || !is_matrix_product(problem)
+                    || positions_of(problem.dst) % 8 != 0);
     for (const bool widened : {false, true}) {
         if (widened && !narrow) continue;
         auto first = arrange(problem, ncx, widened);
         auto second = arrange(problem, nxc, widened);
         // Fewer bytes to copy first; tensor cores read 16 bits as NXC.
-        const bool narrow_operands = narrow && !widened;
         if (first && second
                 && (second->staged_bytes < first->staged_bytes
                         || (second->staged_bytes == first->staged_bytes
                                 && narrow)
-                        || (narrow_operands && better_as_nxc(problem))))
+                        || (better_as_nxc && !widened)))
             std::swap(first, second);
-        const auto seen = &seen_operand::seen;
         if (first && second && first->pads == second->pads
-                && std::ranges::equal(
-                        first->operands, second->operands, {}, seen, seen))
+                && first->seen == second->seen)
             second.reset();
         for (auto *made : {&first, &second})
             if (*made) found.push_back(std::move(**made));

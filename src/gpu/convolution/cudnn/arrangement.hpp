@@ -15,7 +15,7 @@ namespace gradnn::gpu::cudnn {
 /// A tensor as cuDNN is told of it: N, C, space... or K, C/groups, space...
 struct described_tensor {
     detail::data_type type = detail::data_type::undef;
-    int rank = 0; ///< 4 or 5
+    size_t rank = 0; ///< 4 or 5
     std::array<int64_t, 5> dims {};
     std::array<int64_t, 5> strides {}; ///< in elements
 
@@ -25,16 +25,13 @@ struct described_tensor {
     bool operator==(const described_tensor &) const = default;
 };
 
-struct seen_operand : convolution_operand {
-    described_tensor seen;
-};
-
 /// A way of calling cuDNN for a convolution_problem.
 struct problem_arrangement {
     detail::convolution_direction direction
             = detail::convolution_direction::forward;
-    std::array<seen_operand, 3> operands; ///< src, weights, dst
-    int space = 2; ///< spatial axes
+    std::array<described_tensor, 3> seen; ///< src, weights, dst
+    convolution_operands operands;
+    size_t space = 2; ///< spatial axes
     std::array<int64_t, 3> strides {1, 1, 1};
     std::array<int64_t, 3> dilations {1, 1, 1};
     std::array<int64_t, 3> pads {}; ///< at either end

@@ -30,11 +30,9 @@ std::string why_sums_too_long(
     if (to_weights && depthwise && problem.weights.type == data_type::f16)
         return "cuDNN's sums of a depthwise f16 weights gradient are not sums "
                "in f32";
-    const bool strict = options.fpmath == fpmath_mode::strict;
     const bool f64 = problem.src.type == data_type::f64;
-    const bool f32 = strict
-            && (problem.src.type == data_type::f32
-                    || (to_weights && problem.weights.type == data_type::f32));
+    const bool f32 = options.fpmath == fpmath_mode::strict
+            && problem.weights.type == data_type::f32;
     if (!f64 && !f32) return {};
     if (!to_weights) {
         const int64_t most_terms = most_cudnn_terms(problem.src.type);
@@ -68,19 +66,17 @@ std::unique_ptr<detail::plan> plan_of(
         const borrowed_handle handle(stream.device, stream);
         chosen.execute(handle.get(), data, own);
     };
-    const auto &[src, weights, dst] = arrangement.operands;
-    return std::make_unique<staged_convolution>(
-            staged_work {.operands = {src, weights, dst},
-                    .output = arrangement.output(),
-                    .own_bytes = chosen.workspace_bytes,
-                    .launches = launches,
-                    .library = text("cuDNN ", version_text()),
-                    .kernel = chosen.tag,
-                    .copied_as = arrangement.widened ? " as f32" : "",
-                    .others = arrangement.epilogue.size(),
-                    .deterministic = chosen.deterministic,
-                    // Another kernel adds in another order.
-                    .bits_of_ops = arrangement.epilogue.empty()});
+    return gpu::plan_of(staged_work {.operands = arrangement.operands,
+            .output = arrangement.output(),
+            .own_bytes = chosen.workspace_bytes,
+            .launches = launches,
+            .library = text("cuDNN ", version_text()),
+            .kernel = chosen.tag,
+            .copied_as = arrangement.widened ? " as f32" : "",
+            .others = arrangement.epilogue.size(),
+            .deterministic = chosen.deterministic,
+            // Another kernel adds in another order.
+            .bits_of_ops = arrangement.epilogue.empty()});
 }
 
 /// Where cuDNN 9.14, looking for engines, divides by zero, writes where it may not
@@ -103,10 +99,7 @@ bool leaves_operands(
         const convolution_problem &problem, const compile_options &options) {
     // The faults that are known had 30 at most.
     constexpr int64_t fewest_positions = 32;
-    const bool by_tensor_cores = detail::size_of(problem.src.type) == 2
-            || (problem.src.type == detail::data_type::f32
-                    && options.fpmath != fpmath_mode::strict);
-    if (is_of_weights(problem) || !by_tensor_cores
+    if (is_of_weights(problem) || multiplied_bytes(problem, options) != 2
             || problem.weights.dims[0] == 1)
         return false;
     const int64_t of_an_image = positions_of(problem.dst);
@@ -218,8 +211,14 @@ plan_or_refusal refusal_of(const convolution_problem &problem,
     return plan_or_refusal::refuse({});
 }
 
-convolution_problem first_slice_of(const convolution_problem &problem) {
-    return slices_for_cudnn(problem).parts.front().problem;
+std::vector<problem_arrangement> arrangements_taken(
+        const convolution_problem &problem, const compile_options &options) {
+    if (library().version == 0) return {};
+    const auto slices = slices_for_cudnn(problem);
+    const convolution_problem &first = slices.parts.front().problem;
+    auto found = arrangements_of(first);
+    if (!refusal_of(first, options, found).refusal.empty()) found.clear();
+    return found;
 }
 
 plan_or_refusal make(

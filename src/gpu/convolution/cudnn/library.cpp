@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -45,15 +44,6 @@ loaded_library load() {
     return {found, {}};
 }
 
-library_handle make_handle(int device) {
-    if (library().version == 0)
-        throw error(status::unimplemented, library().missing);
-    const allocation_guard current(device); // cuDNN allocates
-    cudnnHandle_t handle = nullptr;
-    check_status(cudnn_frontend::detail::create_handle(&handle), "cudnnCreate");
-    return handle;
-}
-
 /// A handle that is not in use. It is bound to a stream, and may be bound to another one
 /// when it is used again.
 struct idle_handle {
@@ -61,28 +51,23 @@ struct idle_handle {
     cudaStream_t stream = nullptr;
 };
 
-/// By their devices.
+/// Of a device.
 struct handle_pool {
     std::mutex mutex;
-    std::map<int, std::vector<idle_handle>> idle;
-    std::map<int, std::mutex> compiling; ///< held by compile_handles
+    std::vector<idle_handle> idle;
+    std::mutex compiling; ///< held by compile_handles
 };
 
-handle_pool &pool() {
+handle_pool &pool_of(int device) {
     // Never destroyed: cuDNN may be gone when static destructors run.
-    static auto *const all = new handle_pool;
-    return *all;
-}
-
-std::mutex &compile_mutex(int device) {
-    const std::lock_guard lock(pool().mutex);
-    return pool().compiling[device];
+    static auto *const all = new std::vector<handle_pool>(device_count());
+    return all->at(static_cast<size_t>(device));
 }
 
 /// An idle handle, best one that is bound to the stream; null where there is none.
 idle_handle take_idle(int device, cudaStream_t stream) {
-    const std::lock_guard lock(pool().mutex);
-    std::vector<idle_handle> &idle = pool().idle[device];
+    auto &[mutex, idle, compiling] = pool_of(device);
+    const std::lock_guard lock(mutex);
     if (idle.empty()) return {};
     auto found = std::ranges::find(idle, stream, &idle_handle::stream);
     if (found == idle.end()) --found;
@@ -107,7 +92,14 @@ std::string version_text() {
 borrowed_handle::borrowed_handle(int device, cudaStream_t stream)
     : device_(device), stream_(stream) {
     const idle_handle idle = take_idle(device, stream);
-    handle_ = idle.handle != nullptr ? idle.handle : make_handle(device);
+    handle_ = idle.handle;
+    if (handle_ == nullptr) {
+        if (library().version == 0)
+            throw error(status::unimplemented, library().missing);
+        const allocation_guard current(device); // cuDNN allocates
+        check_status(
+                cudnn_frontend::detail::create_handle(&handle_), "cudnnCreate");
+    }
     // A new handle is bound to the legacy default stream.
     if (idle.stream == stream) return;
     const int result = cudnn_frontend::detail::set_stream(handle_, stream);
@@ -118,8 +110,9 @@ borrowed_handle::borrowed_handle(int device, cudaStream_t stream)
 
 borrowed_handle::~borrowed_handle() {
     try {
-        const std::lock_guard lock(pool().mutex);
-        pool().idle[device_].push_back({handle_, stream_});
+        handle_pool &pool = pool_of(device_);
+        const std::lock_guard lock(pool.mutex);
+        pool.idle.push_back({handle_, stream_});
     } catch (...) {
         // No memory for the entry: the handle is lost, nothing else.
     }
@@ -127,7 +120,7 @@ borrowed_handle::~borrowed_handle() {
 
 compile_handle::compile_handle(int device)
     : current_(device),
-      lock_(compile_mutex(device)),
+      lock_(pool_of(device).compiling),
       handle_(device, nullptr) {}
 
 void check_status(int result, const char *call) {

@@ -29,18 +29,15 @@ std::string key_of(
         const problem_arrangement &a, const compile_options &options) {
     std::string key = text(properties_of(options.device).info.name, "; cuDNN ",
             library().version, "; direction ", static_cast<int>(a.direction));
-    for (const seen_operand &operand : a.operands) {
-        const auto rank = static_cast<size_t>(operand.seen.rank);
-        key += text("; ", to_string(operand.seen.type), " ",
-                detail::text_of(std::span(operand.seen.dims).first(rank)), " ",
-                detail::text_of(std::span(operand.seen.strides).first(rank)));
-    }
+    for (const auto &[type, rank, dims, strides] : a.seen)
+        key += text("; ", to_string(type), " ",
+                detail::text_of(std::span(dims).first(rank)), " ",
+                detail::text_of(std::span(strides).first(rank)));
     for (const detail::elementwise_kind each : a.epilogue)
         key += text("; op ", static_cast<int>(each));
-    const auto space = static_cast<size_t>(a.space);
     // The pads of both ends.
     for (const auto *list : {&a.strides, &a.dilations, &a.pads, &a.pads})
-        key += text("; ", detail::text_of(std::span(*list).first(space)));
+        key += text("; ", detail::text_of(std::span(*list).first(a.space)));
     return key
             + text("; deterministic ", options.deterministic, "; fpmath ",
                     static_cast<int>(options.fpmath), a.widened ? " exact" : "",
@@ -65,11 +62,11 @@ public:
     trial(int device, const problem_arrangement &arrangement,
             size_t workspace_bytes, library_handle handle)
         : workspace_(device, workspace_bytes), handle_(handle) {
-        const auto &operands = arrangement.operands;
-        const size_t count = operands.size() + arrangement.epilogue.size();
+        const auto &seen = arrangement.seen;
+        const size_t count = seen.size() + arrangement.epilogue.size();
         for (size_t index = 0; index < count; ++index) {
             const described_tensor &t
-                    = operands[index < 3 ? index : arrangement.output()].seen;
+                    = seen[index < 3 ? index : arrangement.output()];
             tensors_[index] = device_buffer(device,
                     static_cast<size_t>(t.extent() * detail::size_of(t.type)));
             data_[index] = tensors_[index].data();
@@ -212,13 +209,11 @@ built_plan find_plan(const problem_arrangement &arrangement,
 }
 
 std::optional<named_engine> first_engine(
-        const detail::convolution_problem &whole,
+        const detail::convolution_problem &problem,
         const compile_options &options) {
     try {
-        const auto problem = first_slice_of(whole);
-        const auto arrangements = arrangements_of(problem);
-        if (!refusal_of(problem, options, arrangements).refusal.empty())
-            return named_engine {};
+        const auto arrangements = arrangements_taken(problem, options);
+        if (arrangements.empty()) return named_engine {};
         const problem_arrangement &arrangement = arrangements.front();
         constexpr size_t most_copied = size_t {1} << 30;
         if (arrangement.staged_bytes > most_copied
@@ -230,11 +225,11 @@ std::optional<named_engine> first_engine(
                 convolution_workspace_limit(options));
         if (planner.count() == 0) return named_engine {};
         return named_engine {engine_of(planner.name(0)),
-                arrangement.operands[0].seen.strides[1] == 1};
+                arrangement.seen[0].strides[1] == 1};
     } catch (const fe::cudnnException &) {
         return named_engine {};
     } catch (const error &) {
-        // No cuDNN, no handle or no memory: who needs these will say so.
+        // No handle or no memory: who needs these will say so.
         return std::nullopt;
     }
 }

@@ -38,8 +38,10 @@ detail::plan_or_refusal refusal_of(const detail::convolution_problem &problem,
         const detail::compile_options &options,
         std::span<const problem_arrangement> arrangements);
 
-/// The problem, or of one that cuDNN is given in slices (cudnn.cpp) the first of them.
-detail::convolution_problem first_slice_of(const detail::convolution_problem &);
+/// Those of the problem, or of the first of the slices that cuDNN is given (cudnn.cpp);
+/// none where it is not asked, or is not there.
+std::vector<problem_arrangement> arrangements_taken(
+        const detail::convolution_problem &, const detail::compile_options &);
 
 /// Asks cuDNN's heuristics for kernels that compute the arrangement as the
 /// options allow (deterministic, no less exact than f32 products and sums

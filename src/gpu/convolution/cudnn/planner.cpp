@@ -42,8 +42,8 @@ fe::Tensor_v8 tensor_of(const described_tensor &t, int64_t id) {
 }
 
 fe::DataType_t compute_type_of(const problem_arrangement &a) {
-    return a.operands[0].seen.type == data_type::f64 ? fe::DataType_t::DOUBLE
-                                                     : fe::DataType_t::FLOAT;
+    return a.seen[0].type == data_type::f64 ? fe::DataType_t::DOUBLE
+                                            : fe::DataType_t::FLOAT;
 }
 
 /// The number of what the convolution writes, where so many ops are behind it, or an op.
@@ -55,7 +55,7 @@ int64_t written_by(const problem_arrangement &a, size_t ops_before) {
 
 /// An op behind the convolution.
 fe::Operation_v8 operation_behind(const problem_arrangement &a, size_t op) {
-    const described_tensor &like = a.operands[a.output()].seen;
+    const described_tensor &like = a.seen[a.output()];
     const bool adds = a.epilogue[op] == detail::elementwise_kind::add;
     const auto mode = fe::PointWiseDescBuilder_v8()
                               .setMode(adds ? fe::PointwiseMode_t::ADD
@@ -75,7 +75,7 @@ fe::Operation_v8 operation_behind(const problem_arrangement &a, size_t op) {
 
 fe::Operation_v8 convolution_of(const problem_arrangement &a) {
     const auto operand = [&](size_t index) {
-        return tensor_of(a.operands[index].seen,
+        return tensor_of(a.seen[index],
                 index == a.output() ? written_by(a, 0) : operand_ids[index]);
     };
     const auto src = operand(0), weights = operand(1), dst = operand(2);
@@ -136,7 +136,7 @@ bool barred(cudnnBackendDescriptor_t config, const problem_arrangement &a,
         return true;
     if (has_note<CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION>(config))
         return true;
-    const bool single = a.operands[0].seen.type == data_type::f32;
+    const bool single = a.seen[0].type == data_type::f32;
     const bool strict = options.fpmath == fpmath_mode::strict;
     if (single && (!a.widened || a.f32_output)) {
         // Those that convert f32 do not say to which type of 16 bits.
@@ -163,9 +163,8 @@ bool barred(cudnnBackendDescriptor_t config, const problem_arrangement &a,
 bool flawed(const std::string &tag, const problem_arrangement &a,
         const compile_options &options) {
     const std::string engine = engine_of(tag);
-    const data_type seen = a.operands[0].seen.type;
-    const bool grouped
-            = a.operands[0].seen.dims[1] != a.operands[1].seen.dims[1];
+    const data_type seen = a.seen[0].type;
+    const bool grouped = a.seen[0].dims[1] != a.seen[1].dims[1];
     // With groups, on tensors of few positions, and not on all of them: 71 and 78
     // read at misaligned addresses and beyond their operands; 9 and 23 write
     // outside of their workspace; 70 gives nonsense.
@@ -173,8 +172,7 @@ bool flawed(const std::string &tag, const problem_arrangement &a,
         case convolution_direction::forward:
             if (grouped && engine == "eng71") return true;
             // Turns -Inf into numbers.
-            return engine == "eng47"
-                    && a.operands[2].seen.type == data_type::f16;
+            return engine == "eng47" && a.seen[2].type == data_type::f16;
         case convolution_direction::backward_data:
             return grouped && engine == "eng78";
         case convolution_direction::backward_weights: break;
@@ -197,6 +195,12 @@ bool flawed(const std::string &tag, const problem_arrangement &a,
             && a.weights_terms() > longest_chain;
 }
 
+bool is_refused(const fe::ManagedOpaqueDescriptor &config,
+        const problem_arrangement &a, const compile_options &options) {
+    return barred(config->get_backend_descriptor(), a, options)
+            || flawed(fe::detail::get_engine_tag(config), a, options);
+}
+
 } // namespace
 
 std::string engine_of(const std::string &tag) {
@@ -217,20 +221,15 @@ plan_finder::plan_finder(const problem_arrangement &arrangement,
                       .build()) {
     static_cast<void>(fe::get_heuristics_list(
             std::vector {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}, graph_,
-            [&](cudnnBackendDescriptor_t config) {
-                return !refused_too && barred(config, arrangement, options);
-            },
-            configs_, true));
+            [](cudnnBackendDescriptor_t) { return false; }, configs_, true));
     if (refused_too) return;
     std::erase_if(configs_, [&](const auto &config) {
-        return flawed(fe::detail::get_engine_tag(config), arrangement, options);
+        return is_refused(config, arrangement, options);
     });
 }
 
 bool plan_finder::refused(size_t index) const {
-    return barred(configs_[index]->get_backend_descriptor(), arrangement_,
-                   options_)
-            || flawed(name(index), arrangement_, options_);
+    return is_refused(configs_[index], arrangement_, options_);
 }
 
 std::string plan_finder::name(size_t index) const {
@@ -238,7 +237,6 @@ std::string plan_finder::name(size_t index) const {
 }
 
 built_plan plan_finder::build(size_t index, std::string &reason) {
-    built_plan plan;
     try {
         auto made
                 = fe::ExecutionPlanBuilder_v8()
@@ -249,25 +247,24 @@ built_plan plan_finder::build(size_t index, std::string &reason) {
                           .setEngineConfig(configs_[index], graph_.getTag())
                           .build();
         const auto bytes = static_cast<size_t>(made.getWorkspaceSize());
+        const std::string tag = made.getTag();
         if (bytes > limit_) {
-            reason = text(made.getTag(), " needs ", bytes,
-                    " bytes of workspace; ", limit_, " are allowed");
-            return plan;
+            reason = text(tag, " needs ", bytes, " bytes of workspace; ",
+                    limit_, " are allowed");
+            return {};
         }
-        plan.operands = static_cast<int>(
-                arrangement_.operands.size() + arrangement_.epilogue.size());
-        plan.workspace_bytes = bytes;
-        plan.tag = made.getTag();
-        const auto &notes = made.getAllNumericNotes();
-        plan.deterministic = std::ranges::count(notes,
-                                     CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
+        const bool deterministic
+                = std::ranges::count(made.getAllNumericNotes(),
+                          CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
                 == 0;
-        plan.descriptor
-                = std::make_shared<fe::ExecutionPlan_v8>(std::move(made));
+        return {std::make_shared<fe::ExecutionPlan_v8>(std::move(made)),
+                static_cast<int>(arrangement_.operands.size()
+                        + arrangement_.epilogue.size()),
+                bytes, deterministic, tag};
     } catch (const fe::cudnnException &failure) {
         reason = failure.what();
+        return {};
     }
-    return plan;
 }
 
 void built_plan::execute(library_handle handle, const operand_data &data,

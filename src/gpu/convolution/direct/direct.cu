@@ -171,7 +171,7 @@ bool sums_are_long(const convolution_problem &problem) {
 }
 
 template <typename Type, int together, typename Index>
-launcher data_launcher(
+std::unique_ptr<detail::plan> data_plan(
         const convolution_problem &problem, int multiprocessors) {
     const auto shape = shape_of<Index>(problem, together);
     const bool backward = is_to_src(problem);
@@ -188,10 +188,12 @@ launcher data_launcher(
             of_multiprocessor * multiprocessors);
     const size_t table
             = static_cast<size_t>(shape.table) * sizeof(axis_taps<Index>);
-    return [=](const tensor_pointers &at, const launch_stream &stream) {
+    const auto launches = [=](const tensor_pointers &at,
+                                  const launch_stream &stream) {
         launch("convolution.gpu_direct", kernel, blocks, threads, table, stream,
                 at.read(backward), at.weights, at.written(backward), shape);
     };
+    return plan_of(launches, 0);
 }
 
 template <typename Type, typename Index>
@@ -209,16 +211,13 @@ std::unique_ptr<detail::plan> plan_by(
                     && elements_of(written)
                     >= 1.0 * some * resident * multiprocessors;
         };
-        const auto plan_for = [&]<int together>() {
-            return plan_of(data_launcher<Type, together, Index>(
-                                   problem, multiprocessors),
-                    0);
-        };
         if constexpr (sizeof(Index) == 4) {
-            if (are_together(4)) return plan_for.template operator()<4>();
-            if (are_together(2)) return plan_for.template operator()<2>();
+            if (are_together(4))
+                return data_plan<Type, 4, Index>(problem, multiprocessors);
+            if (are_together(2))
+                return data_plan<Type, 2, Index>(problem, multiprocessors);
         }
-        return plan_for.template operator()<1>();
+        return data_plan<Type, 1, Index>(problem, multiprocessors);
     }
     const auto shape = shape_of<Index>(problem);
     const weights_cut cut = cut_weights(problem, multiprocessors);

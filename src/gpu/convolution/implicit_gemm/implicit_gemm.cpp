@@ -78,8 +78,8 @@ plan_or_refusal make_part(const tile_set &set, const fused_convolution &whole,
                         " counts in, and at most 65535 of its blocks on a "
                         "side"),
                 problem);
-    return std::make_unique<staged_convolution>(staged_work {mapping->operands,
-            mapping->order[2], partial_bytes(mapping->problem, choice.slices),
+    return plan_of(staged_work {mapping->operands, mapping->order[2],
+            partial_bytes(mapping->problem, choice.slices),
             [launch, others, order = mapping->order](const operand_data &data,
                     std::byte *partials, const launch_stream &stream) {
                 jit::fused_places places {};
@@ -91,16 +91,6 @@ plan_or_refusal make_part(const tile_set &set, const fused_convolution &whole,
                         partials, stream);
             },
             "CUTLASS", choice.name(), {}, others});
-}
-
-/// Whether there is no kernel with strides.
-bool takes_strides_apart(const convolution_problem &problem) {
-    bool apart = has_depth(problem);
-    for (size_t i = 0; i < 3; ++i)
-        apart = apart || problem.pads_begin[i] < 0
-                || (problem.weights.dims[3 + i] != 1
-                        && problem.dilations[i] != 1);
-    return apart;
 }
 
 /// Slices of which each has tensors and copies of few enough bytes.
@@ -125,7 +115,11 @@ detail::convolution_slices slices_for(
 
 convolution_parts parts_for(const convolution_problem &problem) {
     constexpr size_t most_parts = 32;
-    const bool apart = takes_strides_apart(problem);
+    bool apart = has_depth(problem); // no kernel has these strides
+    for (size_t i = 0; i < 3; ++i)
+        apart = apart || problem.pads_begin[i] < 0
+                || (problem.weights.dims[3 + i] != 1
+                        && problem.dilations[i] != 1);
     return parts_of(problem, true, {apart, apart, apart}, most_parts);
 }
 

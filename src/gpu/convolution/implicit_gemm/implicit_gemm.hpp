@@ -94,7 +94,7 @@ struct dense_mapping {
     /// where it lies goes through the workspace, in the kernel's order of axes
     /// and with channels filled up by zeros to a multiple of vector_of the
     /// inputs' type.
-    std::array<convolution_operand, 3> operands;
+    convolution_operands operands;
     /// Which of them are the kernel's two inputs and its output.
     std::array<size_t, 3> order {0, 1, 2};
 };
