@@ -13,6 +13,8 @@ struct kernel_of<s>::columns {
     using unit = jit::elements<read_type_of(p), unit_elements>;
     static constexpr int loads = g.units * loads_of(p);
     using raw_row = unit[loads];
+    /// What is no tap adds nothing; else it is a zero, as rows of the middle axis need.
+    static constexpr bool skips = !p.middle.is_there();
     using row_sums = sum_type[c.columns][c.vector];
     // What is written at once, and the other elements of the ops behind it.
     static constexpr int wide = c.vector > 1 ? 1 : g.write_vector;
@@ -108,7 +110,8 @@ struct kernel_of<s>::columns {
     __device__ __forceinline__ void load(
             raw_row &to, const read_type *row, bool exists) const {
         each_load(row, exists, [&](int u, bool wanted, const read_type *at) {
-            to[u] = wanted ? unit::load(at) : unit::zeros();
+            if (wanted || !skips)
+                to[u] = wanted ? unit::load(at) : unit::zeros();
         });
     }
     /// Of what was loaded, a unit through the op ahead.
@@ -158,7 +161,9 @@ struct kernel_of<s>::columns {
                 const sum_type value = tap < 0 ? left[g.left + tap]
                         : tap >= end           ? right[tap - end]
                                      : row[tap / c.read_vector][element];
-                added = multiply_add(weight, value, added);
+                if (!skips || tap < 0 || tap >= end
+                        || inside[tap / c.read_vector])
+                    added = multiply_add(weight, value, added);
             }
             to[k][v] = added;
         });

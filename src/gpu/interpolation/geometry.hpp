@@ -129,6 +129,7 @@ constexpr void add_places(
 }
 
 constexpr int stage_margin = 64; ///< bytes around what is copied
+constexpr int copy_alignment = 128; ///< of what is copied: a line of the caches
 constexpr int most_sets = 4, most_table_bytes = 24 << 10;
 constexpr int table_alignment = 32; ///< bytes, in shared memory
 
@@ -164,7 +165,9 @@ constexpr void add_tiles(
     const auto elements = static_cast<int>(
             (c.planes - 1) * p.outer_read[0] + rows_extent(p, c.tile_read));
     g.stage_bytes
-            = ceil_div(elements * bytes + 2 * stage_margin + 32, 128) * 128;
+            = ceil_div(
+                      elements * bytes + 2 * stage_margin + copy_alignment, 128)
+            * 128;
     const long long tables = table_bytes_of(p);
     if (tables > 0 && tables <= most_table_bytes)
         g.table_bytes

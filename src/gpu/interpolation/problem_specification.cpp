@@ -273,11 +273,13 @@ host_tables<Sum>::host_tables(const mapped_problem &of) {
         }
     }
     const axis_map &walk = of.maps[0];
-    steps.resize(walk.two_taps && !of.any ? static_cast<size_t>(walk.dst) : 0);
+    if (!walk.two_taps || of.any) return;
+    // And one that is never used.
+    steps.resize(static_cast<size_t>(walk.dst) + 1);
     // Behind the members too: uploads are compared byte by byte.
     std::memset(static_cast<void *>(steps.data()), 0,
             steps.size() * sizeof(step<Sum>));
-    for (size_t o = 0; o < steps.size(); ++o) {
+    for (size_t o = 0; o + 1 < steps.size(); ++o) {
         steps[o].low_weight = static_cast<Sum>(walk.low_weight(o));
         steps[o].high_weight = static_cast<Sum>(walk.high_weight(o));
         steps[o].low = static_cast<int>(walk.low(o));

@@ -46,18 +46,20 @@ struct kernel_of<s>::tile {
     __device__ __forceinline__ const type *begin_of_copy() const {
         return read + from * first_axis.read_pitch;
     }
-    __device__ __forceinline__ static int place_in_16_bytes(const type *at) {
-        return static_cast<int>(
-                reinterpret_cast<uintptr_t>(at) % 16 / sizeof(type));
+    /// Of an element, in bytes.
+    __device__ __forceinline__ static int place_in(int bytes, const type *at) {
+        return static_cast<int>(reinterpret_cast<uintptr_t>(at) % bytes);
     }
-    __device__ __forceinline__ static type *stage(int slot) {
-        return reinterpret_cast<type *>(jit::dynamic_shared() + g.table_bytes
-                + g.gathered_bytes + slot * g.stage_bytes + stage_margin);
+    __device__ __forceinline__ static type *in_shared(int byte) {
+        return reinterpret_cast<type *>(jit::dynamic_shared() + byte);
     }
-    /// Where what is written gathers, at its places in 16 bytes of memory.
-    __device__ __forceinline__ static type *gathered() {
-        return reinterpret_cast<type *>(jit::dynamic_shared() + g.table_bytes);
+    /// Bytes of shared memory before a stage, and before what gathers, which lies at its places in
+    /// 16 bytes of memory.
+    __device__ __forceinline__ static int stage(int slot) {
+        return g.table_bytes + g.gathered_bytes + slot * g.stage_bytes
+                + stage_margin;
     }
+    static constexpr int gathered = g.table_bytes;
 
     /// The first element that is written.
     __device__ __forceinline__ type *begin_of_written() const {
@@ -68,8 +70,10 @@ struct kernel_of<s>::tile {
     /// Where threads write the first outer position: there or to what gathers.
     __device__ __forceinline__ type *destination() const {
         if constexpr (!c.gathers) return written;
-        type *const begin = begin_of_written();
-        return gathered() + place_in_16_bytes(begin) - (begin - written);
+        return in_shared(gathered + place_in(16, begin_of_written())
+                - strip * g.tile_written
+                        * static_cast<int>(
+                                first_axis.write_pitch * sizeof(type)));
     }
     template <int count>
     __device__ __forceinline__ static void finish(
@@ -84,12 +88,12 @@ struct kernel_of<s>::tile {
         const int planes = least(c.planes, g.outers - outer);
         const int positions = least(
                 g.tile_written, first_axis.written - strip * g.tile_written);
-        const int past = place_in_16_bytes(begin);
+        const int past = place_in(16, begin) / static_cast<int>(sizeof(type));
         const int count = static_cast<int>(dense_step(p)) * positions * planes;
         const int thread = static_cast<int>(threadIdx.x);
         for (int i = thread * in_16_bytes; i < past + count;
                 i += c.threads * in_16_bytes) {
-            const type *const from_here = gathered() + i;
+            const type *const from_here = in_shared(gathered) + i;
             type *const to = begin + (i - past);
             if (i >= past && i + in_16_bytes <= past + count) {
                 finish<in_16_bytes>(to, from_here, others);
@@ -104,9 +108,12 @@ struct kernel_of<s>::tile {
     /// By all threads: the tile's elements to a stage, which keeps their places in 16 bytes.
     __device__ __forceinline__ void copy(int slot, const type *tensor) {
         const int thread = static_cast<int>(threadIdx.x);
-        const int past = place_in_16_bytes(begin_of_copy());
+        // From a line of the caches on: else parts of two are read for one.
+        const int past = place_in(copy_alignment, begin_of_copy())
+                / static_cast<int>(sizeof(type));
         const type *const begin = begin_of_copy() - past;
-        type *const to = stage(slot);
+        const int ahead = begin < tensor ? static_cast<int>(tensor - begin) : 0;
+        type *const to = in_shared(stage(slot));
         const int planes
                 = c.planes == 1 ? 1 : least(c.planes, g.outers - outer);
         // Where there is nothing to read it may begin beyond the tensor.
@@ -120,7 +127,7 @@ struct kernel_of<s>::tile {
             whole = most(0, whole - in_16_bytes);
         const int rest = most(0, count - whole);
         if (thread < rest) to[whole + thread] = begin[whole + thread];
-        for (int i = thread * in_16_bytes; i < whole;
+        for (int i = ahead + thread * in_16_bytes; i < whole;
                 i += c.threads * in_16_bytes)
             copy_async_past_l1(to + i, begin + i);
     }
@@ -128,9 +135,11 @@ struct kernel_of<s>::tile {
     /// What a thread has of it in a stage.
     __device__ __forceinline__ void compute(lanes_of_thread<s, s> &lanes,
             int slot, const tables<sum_type> &map) const {
-        const auto *here = stage(slot) + place_in_16_bytes(begin_of_copy());
+        const auto *const here = in_shared(stage(slot)
+                + place_in(copy_alignment, begin_of_copy())
+                - (walks ? 0 : from * p.column.read_pitch)
+                        * static_cast<int>(sizeof(type)));
         auto *const to = destination();
-        if constexpr (!walks) here -= from * p.column.read_pitch;
         const int planes = least(c.planes, g.outers - outer);
         lanes.template each_item<2>([&](walk &of, int inner, int number) {
             // Of different planes items are neighbours: threads side by side do the same. Where

@@ -36,9 +36,7 @@ struct kernel_of<s>::walk {
                     const bool exists
                             = q < p.middle.least_taps || q < middle.count;
                     row_sums of_row;
-                    add_up_row(of_row,
-                            layer + (middle.first + q) * p.middle.read_pitch,
-                            exists);
+                    add_up_row(of_row, layer + q * p.middle.read_pitch, exists);
                     add_weighted<g.fed>(to,
                             exists ? middle_weights[q] : sum_type(0), of_row);
                 }
@@ -71,6 +69,7 @@ struct kernel_of<s>::walk {
             middle_weights = map.middle.weights
                     + at.middle * static_cast<long long>(p.middle.most_taps);
             written += at.middle * p.middle.write_pitch;
+            read += middle.first * p.middle.read_pitch;
         }
         if constexpr (!p.walk.is_there()) {
             row_sums sums;
@@ -119,20 +118,25 @@ struct kernel_of<s>::walk {
         written += open.current * p.walk.write_pitch;
         open.load_others(*this, written);
         rows_of_walk rows(read, end - row, along);
+        // Of tables in global memory the next step is on its way meanwhile; there is one more.
+        constexpr int early = c.stages == 0 ? 1 : 0;
         step<sum_type> following {};
-        if (row < end) following = map.steps[row];
+        if constexpr (early > 0) following = map.steps[row];
         // Rows that are held in registers change places.
         constexpr int together = rows_of_walk::copied ? 1 : most(1, c.ahead);
 #pragma unroll together
         for (; row < end; ++row) {
             row_sums sums;
             rows.add_up_next(*this, sums);
-            const step<sum_type> now = following;
-            if (row + 1 < end) following = map.steps[row + 1];
+            const step<sum_type> next = map.steps[row + early];
+            const step<sum_type> now = early > 0 ? following : next;
+            following = next;
+#pragma unroll 1
             while (open.current < now.low)
                 open.write_one(*this, written);
             open.sums.add(now, sums);
         }
+#pragma unroll 1
         while (open.current < at.end)
             open.write_one(*this, written);
     }
