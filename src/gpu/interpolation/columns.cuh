@@ -13,8 +13,13 @@ struct kernel_of<s>::columns {
     using unit = jit::elements<read_type_of(p), unit_elements>;
     static constexpr int loads = g.units * loads_of(p);
     using raw_row = unit[loads];
-    /// What is no tap adds nothing; else it is a zero, as rows of the middle axis need.
-    static constexpr bool skips = !p.middle.is_there();
+    /// Whether what is no tap adds nothing: it is loaded all the same from shared memory that is
+    /// there, else not. If not it is a zero.
+    static constexpr bool skips = c.stages > 0
+            && (!p.middle.is_there() || p.middle.least_taps > 0);
+    static constexpr bool loads_all = skips
+            && g.reach * p.column.read_pitch * sizeof(read_type)
+                    <= stage_margin;
     using row_sums = sum_type[c.columns][c.vector];
     // What is written at once, and the other elements of the ops behind it.
     static constexpr int wide = c.vector > 1 ? 1 : g.write_vector;
@@ -106,12 +111,11 @@ struct kernel_of<s>::columns {
                 visit(g.units + u, wanted, other_of(at, others.prologue));
         }
     }
-    /// Zeros in place of what is no tap.
     __device__ __forceinline__ void load(
             raw_row &to, const read_type *row, bool exists) const {
         each_load(row, exists, [&](int u, bool wanted, const read_type *at) {
-            if (wanted || !skips)
-                to[u] = wanted ? unit::load(at) : unit::zeros();
+            if (loads_all || wanted || !skips)
+                to[u] = loads_all || wanted ? unit::load(at) : unit::zeros();
         });
     }
     /// Of what was loaded, a unit through the op ahead.
@@ -190,7 +194,8 @@ struct kernel_of<s>::columns {
         }
     }
 
-    /// Of a row of diff_src, ahead of its sums: so that they are on their way meanwhile.
+    /// Of a row of diff_src, from the first column on, ahead of its sums: so that they are on their
+    /// way meanwhile.
     __device__ __forceinline__ void load_others(
             other_row &to, const type *row) const {
 #pragma unroll
@@ -199,15 +204,13 @@ struct kernel_of<s>::columns {
             for (int k = 0; k < c.columns; k += wide)
                 if (has(k))
                     to[e][k / wide] = written_unit::load(other_of(row
-                                    + (first_column + k * g.spread)
-                                            * p.column.write_pitch,
+                                    + k * g.spread * p.column.write_pitch,
                             others.epilogue[e]));
     }
 
-    /// To a row of diff_src.
+    /// To a row of diff_src, from the first column on.
     __device__ __forceinline__ void write(
-            type *row, const row_sums &sums, const other_row &other) const {
-        type *const to = row + first_column * p.column.write_pitch;
+            type *to, const row_sums &sums, const other_row &other) const {
 #pragma unroll
         for (int k = 0; k < c.columns; k += wide) {
             if (!has(k)) continue;

@@ -31,6 +31,7 @@ struct geometry {
     int rows_together; ///< of the middle axis: whose loads are on their way together
     bool rolled; ///< one column of many taps: a loop over them
     int first_position; ///< of a window, from the first of the period
+    int reach; ///< positions that units have beyond the ends of a row
     int tile_step; ///< positions that are read from a tile to the next
     /// Of a window whose ends neighbouring lanes have: positions of both ends. Of a warp, lanes
     /// that write, and those ahead of them that do not.
@@ -99,6 +100,9 @@ constexpr void add_window(
     for (int &tap : g.first_tap)
         tap -= g.first_position;
     const int furthest = (g.tiles - 1) * g.tile_step;
+    g.reach = most(-g.first_position,
+            furthest + g.first_position + g.units * c.read_vector
+                    - p.column.read);
     for (int u = 0; u < g.units && g.fits; ++u) {
         g.place_of[u].position = u * c.read_vector;
         const int at = g.first_position + g.place_of[u].position;
@@ -111,6 +115,7 @@ constexpr void add_places(
         geometry &g, const problem_specification &p, const cut &c) {
     const int taps = p.column.most_taps;
     g.fed = (1U << c.columns) - 1;
+    g.reach = taps - p.column.least_taps;
     g.units = c.columns * taps;
     if (g.units > most_units || taps > most_taps) {
         g.rolled = true;
@@ -129,7 +134,7 @@ constexpr void add_places(
 }
 
 constexpr int stage_margin = 64; ///< bytes around what is copied
-constexpr int copy_alignment = 128; ///< of what is copied: a line of the caches
+constexpr int copy_alignment = 32; ///< bytes; of what is copied: a sector of the caches
 constexpr int most_sets = 4, most_table_bytes = 24 << 10;
 constexpr int table_alignment = 32; ///< bytes, in shared memory
 

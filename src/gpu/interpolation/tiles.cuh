@@ -127,9 +127,16 @@ struct kernel_of<s>::tile {
             whole = most(0, whole - in_16_bytes);
         const int rest = most(0, count - whole);
         if (thread < rest) to[whole + thread] = begin[whole + thread];
-        for (int i = ahead + thread * in_16_bytes; i < whole;
-                i += c.threads * in_16_bytes)
-            copy_async_past_l1(to + i, begin + i);
+        constexpr int step = c.threads * in_16_bytes;
+        const int first = ahead + thread * in_16_bytes;
+        const type *next = begin + first;
+        type *place = to + first;
+#pragma unroll 4
+        for (int left = whole - first; left > 0; left -= step) {
+            copy_async_past_l1(place, next);
+            next += step;
+            place += step;
+        }
     }
 
     /// What a thread has of it in a stage.
@@ -148,13 +155,15 @@ struct kernel_of<s>::tile {
             constexpr int of_plane = g.lane_items / c.planes;
             const int plane = c.gathers ? number % c.planes : number / of_plane;
             int rest = c.gathers ? number / c.planes : number % of_plane;
-            if (plane >= planes) return;
+            if (g.outers % c.planes != 0 && plane >= planes) return;
             typename walk::item item {0, 0, 0};
             if constexpr (walks) {
                 item.middle = take_part(rest, p.middle.written);
                 item.begin = strip * g.tile_written + rest * c.strip;
                 item.end = least(item.begin + c.strip, p.walk.written);
-                if (item.begin >= p.walk.written) return;
+                if (p.walk.written % g.tile_written != 0
+                        && item.begin >= p.walk.written)
+                    return;
             }
             of.run(item, map, here + plane * p.outer_read[0] + inner, from,
                     to + plane * p.outer_write[0] + inner);

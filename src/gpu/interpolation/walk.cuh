@@ -36,9 +36,19 @@ struct kernel_of<s>::walk {
                     const bool exists
                             = q < p.middle.least_taps || q < middle.count;
                     row_sums of_row;
-                    add_up_row(of_row, layer + q * p.middle.read_pitch, exists);
-                    add_weighted<g.fed>(to,
-                            exists ? middle_weights[q] : sum_type(0), of_row);
+                    if constexpr (columns::skips) {
+                        add_up_row(of_row,
+                                layer + (exists ? q : 0) * p.middle.read_pitch,
+                                true);
+                        if (exists)
+                            add_weighted<g.fed>(to, middle_weights[q], of_row);
+                    } else {
+                        add_up_row(of_row, layer + q * p.middle.read_pitch,
+                                exists);
+                        add_weighted<g.fed>(to,
+                                exists ? middle_weights[q] : sum_type(0),
+                                of_row);
+                    }
                 }
         }
     }
@@ -64,6 +74,7 @@ struct kernel_of<s>::walk {
             const tables<sum_type> &map, const read_type *read, int from,
             type *written) {
         along.others = map.others;
+        written += along.first_column * p.column.write_pitch;
         if constexpr (p.middle.is_there()) {
             middle = map.middle.places[at.middle];
             middle_weights = map.middle.weights
@@ -94,7 +105,9 @@ struct kernel_of<s>::walk {
         }
         __device__ __forceinline__ void write_one(
                 const walk &of, type *&written) {
-            if (current >= begin) of.along.write(written, sums.low, others);
+            // Of one strip none is ahead of it.
+            if (c.strip >= p.walk.written || current >= begin)
+                of.along.write(written, sums.low, others);
             sums.shift();
             ++current;
             written += p.walk.write_pitch;
@@ -120,15 +133,16 @@ struct kernel_of<s>::walk {
         rows_of_walk rows(read, end - row, along);
         // Of tables in global memory the next step is on its way meanwhile; there is one more.
         constexpr int early = c.stages == 0 ? 1 : 0;
+        const step<sum_type> *steps = map.steps + row;
         step<sum_type> following {};
-        if constexpr (early > 0) following = map.steps[row];
+        if constexpr (early > 0) following = *steps;
         // Rows that are held in registers change places.
         constexpr int together = rows_of_walk::copied ? 1 : most(1, c.ahead);
 #pragma unroll together
-        for (; row < end; ++row) {
+        for (; row < end; ++row, ++steps) {
             row_sums sums;
             rows.add_up_next(*this, sums);
-            const step<sum_type> next = map.steps[row + early];
+            const step<sum_type> next = steps[early];
             const step<sum_type> now = early > 0 ? following : next;
             following = next;
 #pragma unroll 1
