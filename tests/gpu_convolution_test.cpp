@@ -261,6 +261,17 @@ TEST_F(gpu_convolution, where_cudnn_leaves_dst_is_not_its) {
     EXPECT_FALSE(is_refused(11, 5, 4, data_type::f32)) << "strict";
 }
 
+// Of one strip, whose first steps are below 0: ptxas 13.0 left these out (sliding/rows.cuh).
+TEST_F(gpu_convolution, steps_below_0_are_taken) {
+    const convolution_case c {"", 1, 2, 6, 2, {13}, {5}, {1}, {2}, {1}, {4}};
+    for (const layout &l : layouts()) {
+        SCOPED_TRACE(l.name);
+        run_forced(convolution_op(op::kind::ConvTransposeBackwardData, c, l,
+                           data_type::f32),
+                gpu(), "convolution.gpu_sliding", 7);
+    }
+}
+
 // The gradients of src and of weights copy diff_dst to another layout once, and
 // give the bits that each of them gives alone.
 TEST_F(gpu_convolution, gradients_of_an_op_share_a_copy) {

@@ -15,8 +15,8 @@ struct kernel_of<s>::columns {
     using raw_row = unit[loads];
     /// Whether what is no tap adds nothing: it is loaded all the same from shared memory that is
     /// there, else not. If not it is a zero.
-    static constexpr bool skips = c.stages > 0
-            && (!p.middle.is_there() || p.middle.least_taps > 0);
+    static constexpr bool skips
+            = c.stages > 0 && (!p.middle.is_there() || p.middle.least_taps > 0);
     static constexpr bool loads_all = skips
             && g.reach * p.column.read_pitch * sizeof(read_type)
                     <= stage_margin;
@@ -203,9 +203,9 @@ struct kernel_of<s>::columns {
 #pragma unroll
             for (int k = 0; k < c.columns; k += wide)
                 if (has(k))
-                    to[e][k / wide] = written_unit::load(other_of(row
-                                    + k * g.spread * p.column.write_pitch,
-                            others.epilogue[e]));
+                    to[e][k / wide] = written_unit::load(
+                            other_of(row + k * g.spread * p.column.write_pitch,
+                                    others.epilogue[e]));
     }
 
     /// To a row of diff_src, from the first column on.

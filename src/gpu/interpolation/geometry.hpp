@@ -134,7 +134,8 @@ constexpr void add_places(
 }
 
 constexpr int stage_margin = 64; ///< bytes around what is copied
-constexpr int copy_alignment = 32; ///< bytes; of what is copied: a sector of the caches
+constexpr int copy_alignment
+        = 32; ///< bytes; of what is copied: a sector of the caches
 constexpr int most_sets = 4, most_table_bytes = 24 << 10;
 constexpr int table_alignment = 32; ///< bytes, in shared memory
 

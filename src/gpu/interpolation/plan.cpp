@@ -24,17 +24,12 @@ constexpr int vectors = 16; ///< bytes that tensors are expected at multiples of
 constexpr size_t most_tried = 3; ///< kernels, until one spills no registers
 
 jit::kernel_launch launch_of(
-        const specification_of_kernel &s, const gpu_facts &gpu) {
-    geometry g = geometry_of(s);
-    const int blocks = s.cut_by.blocks;
-    if (s.cut_by.stages > 0) {
-        g.grid = std::min(g.grid, gpu.multiprocessors * blocks);
-        // So much that no more fit: else some multiprocessors get more of them than others.
-        g.shared_bytes = std::max(
-                g.shared_bytes, gpu.shared_bytes / (blocks + 1) - 1023);
-    }
+        const specification_of_kernel &s, int multiprocessors) {
+    const geometry g = geometry_of(s);
+    const int blocks = s.cut_by.stages > 0 ? s.cut_by.blocks : 0;
     return {{"gpu/interpolation/kernel.cuh", text_of(s), "gradnn_resample"},
-            g.grid, s.cut_by.threads, static_cast<size_t>(g.shared_bytes)};
+            blocks > 0 ? std::min(g.grid, multiprocessors * blocks) : g.grid,
+            s.cut_by.threads, static_cast<size_t>(g.shared_bytes), blocks};
 }
 
 /// A problem and its kernel; without one what takes everything serves.
@@ -88,7 +83,8 @@ struct variants {
         const problem_specification &p = of.specification;
         std::vector<jit::kernel_launch> all;
         for (size_t i = number; i < choices.size() && all.size() < tried; ++i)
-            all.push_back(launch_of({p, choices[i].cut_by}, gpu));
+            all.push_back(
+                    launch_of({p, choices[i].cut_by}, gpu.multiprocessors));
         std::string why = options.specialise ? "no way to cut the work fits"
                                              : "specialise is off";
         const auto taken = jit::load_without_spills(all, options, why);

@@ -154,9 +154,13 @@ __device__ __forceinline__ void walk_along(Walk &walk, int &t, int end) {
                 walk.body(t, first);
                 t += cut.unroll;
             } else {
+                // No test ahead of the first step: ptxas 13.0 takes t > end - 1 for implied where
+                // is_free(t) was one comparison of it without a sign, and leaves negative ones out.
+                int i = 0;
 #pragma unroll 1
-                for (int i = 0; i < cut.unroll && t < end; ++i)
+                do
                     walk.step(t++, first + i, true);
+                while (++i < cut.unroll && t < end);
             }
             oldest = oldest == cut.ahead ? 0 : oldest + 1;
         } while (t < end);
