@@ -33,6 +33,9 @@ constexpr int ceil_div(int a, int b) {
 constexpr int floor_div(int a, int b) {
     return a / b - (a % b < 0);
 }
+constexpr int round_up(int a, int b) {
+    return ceil_div(a, b) * b;
+}
 constexpr int least(int a, int b) {
     return a < b ? a : b;
 }

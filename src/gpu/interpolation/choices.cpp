@@ -12,14 +12,12 @@ namespace gradnn::gpu::resample {
 
 namespace {
 
-/// Of a multiprocessor, fitted to the times of 5,500 cuts of 140 problems (H100), that of windows
-/// along rows of single elements to those of 3,000 cuts of 250 and that of lines to those of 370 of
-/// 68 (H200): what a form of kernel issues in a cycle of a scheduler with many warps, how many warps
-/// are half of many, how much longer memory takes where few blocks at a time read at many places,
-/// what part of what is read again it reads, what of a turn the last blocks take, cycles of a
-/// wavefront, of a sector that is written in part, of waiting for memory and of a thread's path, what
-/// a row ahead adds to what a loop issues, and how much longer memory takes for rows of less than 64
-/// bytes.
+/// Of a multiprocessor, fitted to times (README.md): what a form of kernel issues in a cycle of a
+/// scheduler with many warps, how many warps are half of many, how much longer memory takes where
+/// few blocks at a time read at many places, what part of what is read again it reads, what of a
+/// turn the last blocks take, cycles of a wavefront, of a sector that is written in part, of
+/// waiting for memory and of a thread's path, what a row ahead adds to what a loop issues, and how
+/// much longer memory takes for rows of less than 64 bytes.
 struct form_costs {
     double issued, few_warps, places, near_blocks, again, last, wavefront,
             sector, latency, path, ahead, short_rows;
@@ -35,8 +33,7 @@ constexpr form_costs of_lines {
 constexpr double bytes_of_cycle = 19;
 /// Cycles of a block before its first tile (tables), and before its first line.
 constexpr double before_tiles = 1200, before_lines = 660;
-/// Times as long as by its parts takes a kernel whose columns have single elements at places of
-/// their own, but for those that walk first (H200, 72 problems).
+/// How much longer single elements at places of their own take, but for lines (H200, 72 problems).
 constexpr double longer = 1.1;
 /// Of a warp that writes 16 bytes a thread.
 constexpr double whole_sectors = 16 * 0.5;
@@ -207,8 +204,7 @@ cut_problem::cut_problem(const mapped_problem &whole) : of(whole) {
 
 std::vector<choice> choices_of(const mapped_problem &whole,
         const gpu_facts &gpu, size_t most_chosen, double most_cost) {
-    // Priced in full: of each kind the best of a price without what is counted lane by lane,
-    // which knows no conflicts and no sectors.
+    // Priced in full: of each kind the best without what is counted lane by lane.
     constexpr size_t most_priced = 240, most_of_kind = 6;
     const cut_problem of(whole);
     std::vector<choice> all;
@@ -252,8 +248,7 @@ std::vector<choice> choices_of(const mapped_problem &whole,
 
 double cost_in_order(
         const mapped_problem &of, bool walk_first, double most_cost) {
-    // Of all GPUs, tensors and numbers of images alike, whatever ops there are around it: as many
-    // outer positions as fill an H100.
+    // Alike for all GPUs, tensors, ops around it and numbers of images: as many as fill an H100.
     constexpr gpu_facts of_h100 {132, 227 << 10, 228 << 10, 65536, 2048};
     constexpr long long elements = 32 << 20;
     problem_specification one = of.specification;

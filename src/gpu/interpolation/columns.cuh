@@ -13,8 +13,7 @@ struct kernel_of<s>::columns {
     using unit = jit::elements<read_type_of(p), unit_elements>;
     static constexpr int loads = g.units * loads_of(p);
     using raw_row = unit[loads];
-    /// Whether what is no tap adds nothing: it is loaded all the same from shared memory that is
-    /// there, else not. If not it is a zero.
+    /// What is no tap adds nothing (else it is 0); it is loaded if that is the block's own memory.
     static constexpr bool skips
             = c.stages > 0 && (!p.middle.is_there() || p.middle.least_taps > 0);
     static constexpr bool loads_all = skips
@@ -96,8 +95,7 @@ struct kernel_of<s>::columns {
         }
     }
 
-    /// visit(unit, whether it is a tap, its place) for what is loaded of a row, where `exists`
-    /// says that the row is there.
+    /// visit(unit, whether it is a tap, its place) for what is loaded of a row, if that `exists`.
     template <typename Visit>
     __device__ __forceinline__ void each_load(
             const read_type *row, bool exists, const Visit &visit) const {
@@ -194,8 +192,7 @@ struct kernel_of<s>::columns {
         }
     }
 
-    /// Of a row of diff_src, from the first column on, ahead of its sums: so that they are on their
-    /// way meanwhile.
+    /// Of a row of diff_src, from the first column on: on their way while its sums are computed.
     __device__ __forceinline__ void load_others(
             other_row &to, const type *row) const {
 #pragma unroll

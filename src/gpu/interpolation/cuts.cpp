@@ -17,8 +17,7 @@ std::vector<int> parts_of(int count, bool fine) {
     return {made.begin(), made.end()};
 }
 
-/// Of the vectors of 16 bytes, their halves, and so on, the longest that fit. Narrower ones save
-/// registers where there are many sums; not far narrower ones.
+/// Of vectors of 16 bytes, halves, and so on, the longest that fit; narrower ones save registers.
 template <typename Fits>
 std::vector<int> longest_vectors(
         element type, size_t most_made, const Fits &fits) {
@@ -158,8 +157,7 @@ struct cut_list {
     void add_lines(cut c) {
         const int bytes = bytes_of(p.type);
         const int most_sums = p.type == element::f64 ? 8 : 16;
-        // Rows begin and end at multiples of it, and a block's part of one begins at one
-        // (lines.cuh), wherever positions of the middle axis do.
+        // Rows begin and end at multiples of it, and so does a block's part of one (lines.cuh).
         const auto is_line = [&](int vector) {
             return p.alignment % (vector * bytes) == 0
                     && row_of_middle(p) % vector == 0
@@ -190,8 +188,7 @@ struct cut_list {
                 }
     }
 
-    /// Of tiles of so many positions of the first axis, or threads' columns: stages, threads and
-    /// parts.
+    /// Of tiles of so many positions of the first axis, or threads' columns.
     void add_tiles_of(cut c, int tile) {
         const bool walks = p.walk.is_there();
         const int tile_read = c.tile_read;
@@ -225,9 +222,8 @@ struct cut_list {
         }
     }
 
-    /// Where lines are walked, a block's part of the rows: whole ones of several outer positions,
-    /// or some positions of the middle axis or columns, of which words for all threads are read.
-    /// Whether there is one, and half of the threads have something to read.
+    /// A block's part of the rows, of lines: whole ones of several outer positions, or some middle
+    /// positions or columns. Whether there is one, and half of the threads have something to read.
     bool take_part_of_rows(cut &c) {
         const long long words = 1LL * c.threads * c.words;
         const long long range = elements_of_range(p);
@@ -272,8 +268,7 @@ struct cut_list {
         return false;
     }
 
-    /// Whether a multiprocessor holds a block, with the registers that its threads need. Sets how
-    /// many it holds.
+    /// Whether a multiprocessor holds a block, by its registers too. Sets how many it holds.
     bool is_held(cut &c, const geometry &g) const {
         constexpr int most_registers = 224;
         if (!g.fits || g.shared_bytes > gpu.block_shared_bytes) return false;

@@ -1,5 +1,4 @@
-// An interpolation as the resample kernels see it, its specification as source text, and how
-// it may be cut, by estimated time.
+// An interpolation as resample kernels see it, its specification as text, and its cuts by time.
 #pragma once
 
 #include <array>
@@ -62,8 +61,7 @@ struct work_estimate {
     double path; ///< cycles from begin to end, if nothing else runs
     double in_flight; ///< bytes that no neighbour has, at most
     double wavefronts; ///< of a warp, of shared memory or the first cache
-    /// Of a warp, what the second cache takes for stores, in turns of a sector of 32 bytes
-    /// that is written in part; a whole one takes half as long.
+    /// Of a warp, turns of the second cache for stores: a sector in part takes 1, a whole one half.
     double sectors;
     double count = 1;
     double read_again = 1; ///< how often what is read is

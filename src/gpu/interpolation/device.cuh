@@ -25,8 +25,7 @@ struct kernel_of {
     struct words;
 };
 
-/// Rounded once, and 0 in place of -0: where all terms are 0 the sign would tell how many a
-/// kernel added.
+/// Rounded once, and 0 in place of -0, whose sign would tell how many zeros a kernel added.
 template <element type, int count>
 __device__ __forceinline__ jit::elements<type, count> finished(
         const jit::sum_of<type> (&sums)[count]) {
@@ -71,8 +70,7 @@ __device__ __forceinline__ void move_to_outer(
     }
 }
 
-/// A thread's sums of the two positions of the walk that are open. Rows add to the second one
-/// where there are `two`; what is not `fed` stays 0.
+/// A thread's sums of the positions of the walk that are open, if `two`; those not `fed` stay 0.
 template <typename Sum, int rows, int count, bool two, unsigned fed = ~0U>
 struct open_sums {
     Sum low[rows][count], high[rows][count];

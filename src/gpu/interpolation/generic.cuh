@@ -185,8 +185,7 @@ struct sums_of_thread {
             of_row[o][v] = 0;
         });
     }
-    /// The taps that one of `threads` threads takes: of each row every n-th chunk, from its first tap
-    /// on. A sum ends with 32 of them.
+    /// What one of `threads` takes: of each row every n-th chunk. A sum ends with 32 of them.
     __device__ __forceinline__ void add(int thread, int threads) {
         constexpr int longest = 32, most = together == 1 ? 4 : 2 - (chunk > 1);
         constexpr int narrow = elements == 1 ? most : elements < 8 ? 2 : 1;
@@ -273,8 +272,7 @@ struct sums_of_thread {
     }
 };
 
-/// Elements; of long sums that blocks share, the sums of their parts to `sums` or, where it
-/// `adds_parts`, elements from these.
+/// Elements; of long sums that blocks share, parts to `sums` or, if it `adds_parts`, from these.
 template <jit::element type, int vector, int together, int chunk, work what>
 __global__ void __launch_bounds__(
         generic_threads, what == work::shared && together == 1 ? 6 : 4)

@@ -1,5 +1,4 @@
-// The form of a resample that takes everything, compiled ahead of time: how it shares its work
-// among threads, and its launch.
+// The form that takes everything, compiled ahead of time: how threads share it, and its launch.
 #pragma once
 
 #include <array>

@@ -1,5 +1,4 @@
-// What follows from a kernel's specification: how lanes, tiles and shared memory lie. Read by
-// the host, which plans, and by the kernels.
+// What follows from a specification, for host and kernels: how lanes, tiles and shared memory lie.
 #pragma once
 
 #include "gpu/interpolation/specification.hpp"
@@ -33,23 +32,19 @@ struct geometry {
     int first_position; ///< of a window, from the first of the period
     int reach; ///< positions that units have beyond the ends of a row
     int tile_step; ///< positions that are read from a tile to the next
-    /// Of a window whose ends neighbouring lanes have: positions of both ends. Of a warp, lanes
-    /// that write, and those ahead of them that do not.
+    /// Of exchanged windows positions of both ends; a warp's lanes that write, and that lead these.
     int left, right, writers, lead;
     int write_vector; ///< columns that are stored at once
-    // Of tiles in shared memory. A tile's columns and vectors are lanes; a thread keeps those
-    // of `sets` lanes, or `groups` threads share one, and takes every so manieth of the items
-    // (planes, parts of the walk, the middle) that a lane has.
+    // Of tiles: columns and vectors are lanes; a thread keeps those of `sets` lanes, or `groups`
+    // threads share one and take its items (planes, parts of the walk, the middle) by turns.
     int lanes, sets, groups, lane_items;
     int tile_written, tile_strips;
     int middle_strips, column_parts; ///< 1 of tiles
-    // Where the walk comes first. A row of the walk is as many ranges for each of a block's
-    // outer positions; `ranges` are those of all.
+    // Where the walk comes first: ranges of a row of the walk, of an outer position and of a block.
     int segments, ranges;
     int line_read, line_pitch; ///< elements of a range, and of its sums
     int line_threads; ///< that share a range
-    /// 16-byte pieces of a range, and bytes of those of all ranges. The first piece of a range
-    /// begins at a multiple of so many bytes in memory.
+    /// 16-byte pieces of a range, bytes of those of all, and at which multiples the first begin.
     int line_pieces, piece_bytes, copy_alignment;
     bool lies_at_lines; ///< the first piece, of the caches
     int line_row; ///< from the sums of a position of the middle axis to those of the next
@@ -134,8 +129,7 @@ constexpr void add_places(
 }
 
 constexpr int stage_margin = 64; ///< bytes around what is copied
-constexpr int copy_alignment
-        = 32; ///< bytes; of what is copied: a sector of the caches
+constexpr int sector = 32; ///< bytes of the caches, at which copies begin
 constexpr int most_sets = 4, most_table_bytes = 24 << 10;
 constexpr int table_alignment = 32; ///< bytes, in shared memory
 
@@ -149,8 +143,7 @@ constexpr long long table_bytes_of(const problem_specification &p) {
     return bytes;
 }
 
-/// Elements from a position of the first axis to the next, where what is written has no gaps
-/// but for those between outer positions; else 0.
+/// Elements from a position of the first axis to the next, without gaps but of outer ones; or 0.
 constexpr long long dense_step(const problem_specification &p) {
     long long step = p.inner;
     for (const axis *a : {&p.column, &p.middle, &p.walk}) {
@@ -170,15 +163,11 @@ constexpr void add_tiles(
     g.middle_strips = g.column_parts = 1;
     const auto elements = static_cast<int>(
             (c.planes - 1) * p.outer_read[0] + rows_extent(p, c.tile_read));
-    g.stage_bytes
-            = ceil_div(
-                      elements * bytes + 2 * stage_margin + copy_alignment, 128)
-            * 128;
+    g.stage_bytes = round_up(elements * bytes + 2 * stage_margin + sector, 128);
     const long long tables = table_bytes_of(p);
     if (tables > 0 && tables <= most_table_bytes)
         g.table_bytes
-                = ceil_div(static_cast<int>(tables) + 4 * table_alignment, 128)
-                * 128;
+                = round_up(static_cast<int>(tables) + 4 * table_alignment, 128);
     if (c.gathers) {
         const long long step = dense_step(p);
         const long long count
@@ -186,8 +175,7 @@ constexpr void add_tiles(
         g.fits = step > 0 && count < 1 << 20
                 && (c.planes == 1 || p.outer_write[0] == step * first.written);
         if (!g.fits) return;
-        g.gathered_bytes
-                = ceil_div(static_cast<int>(count) * bytes + 32, 128) * 128;
+        g.gathered_bytes = round_up(static_cast<int>(count) * bytes + 32, 128);
     }
     // What no tile uses: orders of sums were fixed with it, by how many blocks fit.
     constexpr int beside = 128;
@@ -203,8 +191,7 @@ constexpr int first_column_of(const geometry &g, const cut &c, int tile) {
     return tile / g.spread * g.spread * c.columns + tile % g.spread;
 }
 
-/// What follows from a thread's part of a row alone, but for how far its columns lie apart. Of
-/// the problem without its walk where that comes first.
+/// What follows from a thread's part of a row (not `apart`): where the walk is first, the rest.
 constexpr geometry geometry_of_columns(
         const problem_specification &p, const cut &c) {
     geometry g {};
@@ -291,16 +278,13 @@ constexpr void add_lines(
     g.line_threads = c.threads / g.ranges;
     // With places for words beyond the range.
     const int kept = g.line_threads * c.words * vector;
-    g.line_pitch = ceil_div(kept, 4) * 4;
+    g.line_pitch = round_up(kept, 4);
     if (p.middle.is_there()) add_layers(g, p, c, kept);
-    g.line_bytes = ceil_div((g.ranges * g.line_pitch + 2 * line_margin)
-                                   * sum_words(p),
-                           32)
-            * 128;
-    // The first vector lies anywhere in the first pieces. Copies that do not begin at a line of
-    // the caches take shared memory two or three times as long.
-    const int line_bytes
-            = ceil_div(g.line_read, vector) * vector * bytes_of(p.type);
+    const int sum_bytes = 4 * sum_words(p);
+    g.line_bytes = round_up(
+            (g.ranges * g.line_pitch + 2 * line_margin) * sum_bytes, 128);
+    // Copies that begin within a line of the caches take shared memory two or three times as long.
+    const int line_bytes = round_up(g.line_read, vector) * bytes_of(p.type);
     constexpr int of_line = 128, long_range = 1024;
     const bool alike = p.walk.read_pitch * bytes_of(p.type) % of_line == 0;
     g.lies_at_lines = alike || line_bytes >= long_range;
@@ -309,15 +293,13 @@ constexpr void add_lines(
             line_bytes - vector * bytes_of(p.type) + g.copy_alignment,
             bytes_of_piece);
     g.piece_bytes = g.ranges * g.line_pieces * bytes_of_piece;
-    g.sums_bytes = 2 * g.line_bytes; // in turns
-    if (p.middle.is_there())
-        g.sums_bytes = g.line_bytes
-                + ceil_div(c.planes * c.middle_part * g.layer_pitch
-                                  * sum_words(p),
-                          32)
-                        * 128;
-    g.shared_bytes = g.sums_bytes + ceil_div(c.ahead * g.piece_bytes, 32) * 32
-            + c.ahead * 16 * sum_words(p);
+    g.sums_bytes = g.line_bytes // in turns, or with sums over the middle axis
+            + (p.middle.is_there() ? round_up(
+                       c.planes * c.middle_part * g.layer_pitch * sum_bytes,
+                       128)
+                                   : g.line_bytes);
+    g.shared_bytes = g.sums_bytes + round_up(c.ahead * g.piece_bytes, 32)
+            + c.ahead * 4 * sum_bytes;
     g.lanes = c.parts * g.vectors;
     g.lane_items = c.planes * c.middle_part;
 }

@@ -1,6 +1,5 @@
-// Where the walk comes first: threads walk, each with vectors of a row of diff_dst, and share
-// the rows of sums in shared memory. From there they add up the rows of the middle axis, whose
-// sums they share too, and of these the columns.
+// Where the walk comes first: threads walk, each with vectors of a row of diff_dst. From shared
+// memory they add up these rows of sums over the middle axis, and those of that over the columns.
 #pragma once
 
 #include "gpu/interpolation/tiles.cuh"
@@ -103,16 +102,16 @@ struct kernel_of<s>::words {
         };
         constexpr int in_piece = bytes_of_piece / sizeof(type);
         const type *const end = tensor + tensor_extent(p);
-        // By what lies behind the tensor's begin: one comparison, and of 32 bits where these do.
-        constexpr long long bytes = tensor_extent(p) * sizeof(type);
+        // One comparison, of 32 bits where these do.
+        constexpr long long last
+                = tensor_extent(p) * sizeof(type) - bytes_of_piece;
         const auto whole = [&](int i) {
-            const auto behind = reinterpret_cast<uintptr_t>(piece(i))
+            const auto at = reinterpret_cast<uintptr_t>(piece(i))
                     - reinterpret_cast<uintptr_t>(tensor);
-            if constexpr (bytes < 1LL << 31)
-                return static_cast<uint32_t>(behind)
-                        <= static_cast<uint32_t>(bytes - bytes_of_piece);
-            else
-                return behind <= static_cast<uintptr_t>(bytes - bytes_of_piece);
+            return last >= 0
+                    && (last < 1LL << 31 ? static_cast<uint32_t>(at)
+                                            <= static_cast<uint32_t>(last)
+                                         : at <= static_cast<uintptr_t>(last));
         };
         // Those that are the tensor's, without a branch between them.
         bool inside = true;

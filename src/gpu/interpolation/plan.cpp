@@ -24,12 +24,16 @@ constexpr int vectors = 16; ///< bytes that tensors are expected at multiples of
 constexpr size_t most_tried = 3; ///< kernels, until one spills no registers
 
 jit::kernel_launch launch_of(
-        const specification_of_kernel &s, int multiprocessors) {
-    const geometry g = geometry_of(s);
-    const int blocks = s.cut_by.stages > 0 ? s.cut_by.blocks : 0;
+        const specification_of_kernel &s, const gpu_facts &gpu) {
+    geometry g = geometry_of(s);
+    if (const int blocks = s.cut_by.blocks; s.cut_by.stages > 0) {
+        g.grid = std::min(g.grid, gpu.multiprocessors * blocks);
+        // So much that no more fit: an early start fills multiprocessors that are free first.
+        g.shared_bytes = std::max(
+                g.shared_bytes, gpu.shared_bytes / (blocks + 1) - 1023);
+    }
     return {{"gpu/interpolation/kernel.cuh", text_of(s), "gradnn_resample"},
-            blocks > 0 ? std::min(g.grid, multiprocessors * blocks) : g.grid,
-            s.cut_by.threads, static_cast<size_t>(g.shared_bytes), blocks};
+            g.grid, s.cut_by.threads, static_cast<size_t>(g.shared_bytes)};
 }
 
 /// A problem and its kernel; without one what takes everything serves.
@@ -83,8 +87,7 @@ struct variants {
         const problem_specification &p = of.specification;
         std::vector<jit::kernel_launch> all;
         for (size_t i = number; i < choices.size() && all.size() < tried; ++i)
-            all.push_back(
-                    launch_of({p, choices[i].cut_by}, gpu.multiprocessors));
+            all.push_back(launch_of({p, choices[i].cut_by}, gpu));
         std::string why = options.specialise ? "no way to cut the work fits"
                                              : "specialise is off";
         const auto taken = jit::load_without_spills(all, options, why);

@@ -274,8 +274,7 @@ host_tables<Sum>::host_tables(const mapped_problem &of) {
     }
     const axis_map &walk = of.maps[0];
     if (!walk.two_taps || of.any) return;
-    // And one that is never used.
-    steps.resize(static_cast<size_t>(walk.dst) + 1);
+    steps.resize(static_cast<size_t>(walk.dst) + 1); // and one that is not used
     // Behind the members too: uploads are compared byte by byte.
     std::memset(static_cast<void *>(steps.data()), 0,
             steps.size() * sizeof(step<Sum>));

@@ -1,5 +1,4 @@
-// What a resample kernel is compiled for: the problem, and how its work is cut, constants of
-// the kernel that the host plans; and the tables that it reads.
+// What a resample kernel is compiled for, the problem and its cut, and the tables that it reads.
 #pragma once
 
 #include "gpu/device/specification.hpp"
@@ -35,9 +34,8 @@ struct pattern {
     double weight[most_period][most_taps];
 };
 
-/// The problem on canonical axes: up to four outer ones, up to three that are resampled, and
-/// inner elements side by side in both tensors. Of two resampled axes the first is `walk`,
-/// the last `column`.
+/// The problem on canonical axes: up to four outer ones, up to three that are resampled (two are
+/// `walk` and `column`), and inner elements side by side in both tensors.
 struct problem_specification {
     element type;
     int inner;
@@ -46,8 +44,7 @@ struct problem_specification {
     axis walk, middle, column;
     pattern columns; ///< how the map of `column` repeats
     bool reads_sums; ///< what is read are sums, not elements
-    /// The order of the sums: along the walk, the middle axis, the columns; else columns,
-    /// middle axis, walk.
+    /// Sums along the walk, the middle axis, the columns; else columns, middle axis, walk.
     bool walk_first;
     int alignment; ///< of the first elements of both tensors, in bytes
     fused_op prologue; ///< of what is read
@@ -101,16 +98,13 @@ constexpr Number take_part(Number &rest, int count) {
     return taken;
 }
 
-/// How the work is cut. A thread has `vector` inner elements of `columns` positions of a row,
-/// and walks along `strip` positions of the first axis.
+/// How work is cut: a thread has `vector` inner elements of `columns` of a row, along a `strip`.
 struct cut {
     int vector, columns;
-    /// The columns' taps are read as one window, whose weights are constants where they repeat;
-    /// else those of each column from a place of its own.
+    /// Columns' taps are one window, with constant weights where they repeat; else at own places.
     bool repeated;
     int read_vector; ///< elements of a load along a row; 1 where vector is more than 1
-    /// A thread reads of a window what lies over its columns alone, and has the rest from the
-    /// neighbouring lanes.
+    /// A thread reads what lies over its columns; neighbouring lanes have the rest of its window.
     bool exchanged;
     /// A thread's columns lie apart, those of neighbouring threads side by side.
     bool apart;
@@ -121,14 +115,12 @@ struct cut {
     /// memory. A tile is `planes` outer positions, and of one `parts` strips, for which at
     /// most so many positions of the first axis are read.
     int stages, planes, parts, tile_read;
-    /// Where the walk comes first, of the middle axis: positions of a block's part of a row, and
-    /// those that are read for them.
+    /// Where the walk comes first, positions of the middle axis of a block, and those it reads.
     int middle_part, middle_read;
     /// Where the walk comes first a thread has so many vectors, of `line_vector` elements, of a
     /// row, and a block `parts` times the columns of a thread, from `tile_read` positions.
     int words, line_vector;
-    /// Of tiles: what is written gathers in shared memory, one range of memory a tile, that
-    /// threads copy 16 bytes by 16 bytes.
+    /// What a tile writes gathers in shared memory; threads copy it 16 bytes by 16 bytes.
     bool gathers;
 };
 
@@ -139,14 +131,12 @@ struct specification_of_kernel {
 
 // The maps of the axes as kernels read them.
 
-/// The taps of a position that is written: `count` from the position `first` of those that
-/// are read.
+/// The taps of a position that is written: `count` of those that are read, from `first` on.
 struct alignas(8) place {
     int first, count;
 };
 
-/// What a position that is read adds to: `low`, and the one behind it where its weight is
-/// not 0.
+/// What a position that is read adds to: `low`, and the next one where its weight is not 0.
 template <typename Sum>
 struct alignas(4 * sizeof(Sum)) step {
     Sum low_weight, high_weight;
@@ -198,8 +188,7 @@ constexpr bool is_of_vectors(const problem_specification &p, int vector) {
 constexpr long long row_of_middle(const problem_specification &p) {
     return 1LL * p.column.read * p.inner;
 }
-/// Whether those of an outer position's row of the walk are one range of memory; else those of a
-/// position of the middle axis are.
+/// Whether those of a row of the walk are one range; else those of a middle position are.
 constexpr bool rows_are_whole(const problem_specification &p) {
     return p.middle.read == 1 || p.middle.read_pitch == row_of_middle(p);
 }

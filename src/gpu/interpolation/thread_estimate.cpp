@@ -116,8 +116,7 @@ struct thread {
         return all;
     }
 
-    /// Of a warp's lanes in the middle of the problem, the addresses of what they load first for a
-    /// column, or of the first column that they store.
+    /// Of a warp's lanes, off the edges, addresses of a column's first load or of the first store.
     warp_addresses places(int column, bool written) const {
         warp_addresses made {};
         const bool tiled = c.stages > 0;

@@ -53,8 +53,7 @@ struct kernel_of<s>::tile {
     __device__ __forceinline__ static type *in_shared(int byte) {
         return reinterpret_cast<type *>(jit::dynamic_shared() + byte);
     }
-    /// Bytes of shared memory before a stage, and before what gathers, which lies at its places in
-    /// 16 bytes of memory.
+    /// Bytes of shared memory ahead of a stage, and of what gathers, at its places in 16 bytes.
     __device__ __forceinline__ static int stage(int slot) {
         return g.table_bytes + g.gathered_bytes + slot * g.stage_bytes
                 + stage_margin;
@@ -108,8 +107,8 @@ struct kernel_of<s>::tile {
     /// By all threads: the tile's elements to a stage, which keeps their places in 16 bytes.
     __device__ __forceinline__ void copy(int slot, const type *tensor) {
         const int thread = static_cast<int>(threadIdx.x);
-        // From a line of the caches on: else parts of two are read for one.
-        const int past = place_in(copy_alignment, begin_of_copy())
+        // From a sector on: else every second copy reads one that the copy before it has read.
+        const int past = place_in(sector, begin_of_copy())
                 / static_cast<int>(sizeof(type));
         const type *const begin = begin_of_copy() - past;
         const int ahead = begin < tensor ? static_cast<int>(tensor - begin) : 0;
@@ -142,16 +141,15 @@ struct kernel_of<s>::tile {
     /// What a thread has of it in a stage.
     __device__ __forceinline__ void compute(lanes_of_thread<s, s> &lanes,
             int slot, const tables<sum_type> &map) const {
-        const auto *const here = in_shared(stage(slot)
-                + place_in(copy_alignment, begin_of_copy())
-                - (walks ? 0 : from * p.column.read_pitch)
-                        * static_cast<int>(sizeof(type)));
+        const auto *const here
+                = in_shared(stage(slot) + place_in(sector, begin_of_copy())
+                        - (walks ? 0 : from * p.column.read_pitch)
+                                * static_cast<int>(sizeof(type)));
         auto *const to = destination();
         const int planes = least(c.planes, g.outers - outer);
         lanes.template each_item<2>([&](walk &of, int inner, int number) {
-            // Of different planes items are neighbours: threads side by side do the same. Where
-            // they write to memory those of a plane are, which leaves fewer places that are
-            // written in part.
+            // Items of different planes are neighbours, so that threads side by side do the same;
+            // where they write to memory those of a plane, so that fewer sectors are left in part.
             constexpr int of_plane = g.lane_items / c.planes;
             const int plane = c.gathers ? number % c.planes : number / of_plane;
             int rest = c.gathers ? number / c.planes : number % of_plane;

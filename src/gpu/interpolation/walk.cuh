@@ -1,5 +1,4 @@
-// A thread walks along the first axis: every row is read once, and adds to at most two open
-// sums.
+// A thread walks along the first axis: a row is read once, and adds to at most two open sums.
 #pragma once
 
 #include "gpu/interpolation/columns.cuh"
@@ -27,35 +26,28 @@ struct kernel_of<s>::walk {
         if constexpr (!p.middle.is_there()) {
             add_up_row(to, layer, true);
         } else {
+            // Of a loop those that there are.
+            const int rows = g.rows_together < p.middle.most_taps
+                    ? middle.count
+                    : p.middle.most_taps;
             each_of(to, [&](int k, int v) { to[k][v] = 0; });
 #pragma unroll 1
-            for (int first = 0; first < middle_rows(); first += g.rows_together)
+            for (int first = 0; first < rows; first += g.rows_together)
 #pragma unroll
                 for (int i = 0; i < g.rows_together; ++i) {
                     const int q = first + i;
                     const bool exists
                             = q < p.middle.least_taps || q < middle.count;
+                    const bool skipped = columns::skips && !exists;
                     row_sums of_row;
-                    if constexpr (columns::skips) {
-                        add_up_row(of_row,
-                                layer + (exists ? q : 0) * p.middle.read_pitch,
-                                true);
-                        if (exists)
-                            add_weighted<g.fed>(to, middle_weights[q], of_row);
-                    } else {
-                        add_up_row(of_row, layer + q * p.middle.read_pitch,
-                                exists);
-                        add_weighted<g.fed>(to,
-                                exists ? middle_weights[q] : sum_type(0),
-                                of_row);
-                    }
+                    add_up_row(of_row,
+                            layer + (skipped ? 0 : q) * p.middle.read_pitch,
+                            exists || skipped);
+                    if (skipped) continue;
+                    add_weighted<g.fed>(to,
+                            exists ? middle_weights[q] : sum_type(0), of_row);
                 }
         }
-    }
-    /// Of the middle axis, that are looked at: of a loop those that there are.
-    __device__ __forceinline__ int middle_rows() const {
-        return g.rows_together < p.middle.most_taps ? middle.count
-                                                    : p.middle.most_taps;
     }
     __device__ __forceinline__ void add_up_row(
             row_sums &to, const read_type *row, bool exists) const {
@@ -68,8 +60,7 @@ struct kernel_of<s>::walk {
         }
     }
 
-    /// After `along` found its columns. `read` is where the position `from` of the first axis
-    /// begins, `written` where its position 0 does.
+    /// After `along` is found. Of the first axis `read` is at the position `from`, `written` at 0.
     __device__ __forceinline__ void run(const item &at,
             const tables<sum_type> &map, const read_type *read, int from,
             type *written) {
@@ -155,8 +146,7 @@ struct kernel_of<s>::walk {
             open.write_one(*this, written);
     }
 
-    /// The rows of a walk, one after the other: as they lie, or on their way to shared memory or,
-    /// where copies would be small, to registers.
+    /// The rows of a walk: as they lie, or on their way to shared memory or (small) to registers.
     struct rows_of_walk {
         static constexpr bool copied = rows_are_copied(p, c);
         rows_on_their_way<typename columns::unit, columns::loads, c.threads>
@@ -285,8 +275,7 @@ struct lanes_of_thread {
             if (active[set]) of[set].along.find(columns, table);
         }
     }
-    /// visit(walk of a lane, first inner element, item) for what a thread takes, some items
-    /// `together`.
+    /// visit(walk of a lane, first inner element, item) for what a thread takes, some `together`.
     template <int together, typename Visit>
     __device__ __forceinline__ void each_item(const Visit &visit) {
         constexpr int items = ceil_div(g.lane_items, g.groups);

@@ -180,32 +180,6 @@ std::string load(
     return made.refusal;
 }
 
-/// Has blocks ask for as much shared memory as leaves room for `at_most` of them, of the least
-/// that holds these; the rest stays with the L1 cache.
-void spread(kernel_launch &launch, int device) {
-    const gpu_facts gpu = properties_of(device);
-    const int blocks = launch.at_most;
-    if (blocks == 0 || launch.grid > int64_t {gpu.multiprocessors} * blocks)
-        return;
-    constexpr int64_t of_block = 1024; // that CUDA takes for itself
-    const auto others
-            = static_cast<int64_t>(launch.kernel->attributes.sharedSizeBytes);
-    const int64_t asked = static_cast<int64_t>(launch.shared_bytes);
-    // What the cards of all generations can set apart.
-    int64_t held = gpu.shared_bytes;
-    for (const int64_t kilobytes : {196, 164, 132, 100, 64, 32, 16, 8})
-        if (kilobytes << 10 < held
-                && (asked + others + of_block) * blocks <= kilobytes << 10)
-            held = kilobytes << 10;
-    launch.shared_bytes = static_cast<size_t>(
-            std::max(asked, held / (blocks + 1) + 1 - of_block - others));
-    const allocation_guard guard(device);
-    check(cudaFuncSetAttribute(launch.kernel->function,
-                  cudaFuncAttributePreferredSharedMemoryCarveout,
-                  static_cast<int>(100 * held / gpu.shared_bytes)),
-            "cudaFuncSetAttribute");
-}
-
 std::optional<size_t> load_without_spills(std::span<kernel_launch> from,
         const detail::compile_options &options, std::string &refusal) {
     const auto spilled = [&](size_t number) {
@@ -219,8 +193,7 @@ std::optional<size_t> load_without_spills(std::span<kernel_launch> from,
         if (spilled(i) == 0) break;
     }
     if (!best) return best;
-    kernel_launch &taken = from[*best];
-    spread(taken, options.device);
+    const kernel_launch &taken = from[*best];
     if (taken.shared_bytes + taken.kernel->attributes.sharedSizeBytes
             > default_block_shared_bytes) {
         const allocation_guard guard(options.device);

@@ -72,9 +72,6 @@ struct kernel_launch {
     int64_t grid = 0;
     int threads = 0;
     size_t shared_bytes = 0;
-    /// Where all blocks are at work at once, as many as a multiprocessor may get: an early start
-    /// fills those that are free first with all that fit, and leaves others few. 0: what fits.
-    int at_most = 0;
     std::shared_ptr<const compiled_kernel> kernel = nullptr; ///< once loaded
 
     /// As gpu::launch_early. The arguments have the types of the kernel's parameters:

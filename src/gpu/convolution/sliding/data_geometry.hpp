@@ -64,8 +64,7 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
     if (read_too) {
         g.read_elements
                 = p.multiplier * p.depth.read * p.row.read * p.column.read;
-        g.read_bytes
-                = ceil_div(c.planes * g.read_elements * bytes + 32, 16) * 16;
+        g.read_bytes = round_up(c.planes * g.read_elements * bytes + 32, 16);
         // Staged planes follow one another without gaps.
         from.column = 1;
         from.row = p.column.read;
@@ -120,7 +119,7 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
         g.shared_bytes = static_cast<int>(shared);
         if (shared > 1 << 18) g.fits = false;
         if (c.row_by_row || c.shared_weights)
-            g.weights_at = ceil_div(g.shared_bytes, 16) * 16;
+            g.weights_at = round_up(g.shared_bytes, 16);
         if (c.row_by_row) {
             g.weights_pitch = ceil_div(p.column.taps, c.chunk) * c.chunk;
             g.shared_bytes = g.weights_at
@@ -151,7 +150,7 @@ constexpr data_geometry data_geometry::of(const kernel_specification &s) {
                             * bytes
                     >= 4;
     if (g.copied) {
-        g.copied_at = ceil_div(g.shared_bytes, 16) * 16;
+        g.copied_at = round_up(g.shared_bytes, 16);
         const int rows = (c.ahead + 1) * c.unroll * bytes * c.threads;
         g.others_at = g.copied_at + rows * g.read.units() * g.read.loaded;
         g.shared_bytes = g.others_at

@@ -28,8 +28,7 @@ constexpr int vectors = 16; ///< bytes that tensors are expected at multiples of
 jit::kernel_launch launch_of(const kernel_specification &s, bool of_weights) {
     const auto made = [&](const auto &g, const char *file, const char *entry) {
         return jit::kernel_launch {{file, text_of(s), entry}, g.grid,
-                s.cut.threads, static_cast<size_t>(g.shared_bytes),
-                of_weights ? s.cut.blocks : 0};
+                s.cut.threads, static_cast<size_t>(g.shared_bytes)};
     };
     if (of_weights)
         return made(weights_geometry::of(s),

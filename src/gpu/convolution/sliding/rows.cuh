@@ -154,13 +154,10 @@ __device__ __forceinline__ void walk_along(Walk &walk, int &t, int end) {
                 walk.body(t, first);
                 t += cut.unroll;
             } else {
-                // No test ahead of the first step: ptxas 13.0 takes t > end - 1 for implied where
-                // is_free(t) was one comparison of it without a sign, and leaves negative ones out.
-                int i = 0;
+                // The first untested: ptxas 13.0 made it one with is_free(t), and lost steps < 0.
 #pragma unroll 1
-                do
+                for (int i = 0; i == 0 || (i < cut.unroll && t < end); ++i)
                     walk.step(t++, first + i, true);
-                while (++i < cut.unroll && t < end);
             }
             oldest = oldest == cut.ahead ? 0 : oldest + 1;
         } while (t < end);
