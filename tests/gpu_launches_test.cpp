@@ -136,6 +136,26 @@ TEST_F(gpu_launches, of_depthwise_with_specialise_off) {
     }
 }
 
+// Of those that keep to their multiprocessor, in place of more that an early start would put on
+// those that are free first.
+TEST_F(gpu_launches, of_tiles_are_as_many_as_fit) {
+    const interpolation_case c {"", 115587, 24, {7}, {19}};
+    choice_problem problem {"",
+            interpolation_op(
+                    c, {"nearest", "asymmetric"}, layouts()[0], data_type::f16),
+            {}};
+    const std::string launch = choices_of(problem, true).front().executed;
+    const char *const text = launch.c_str() + launch.find('>') + 1;
+    int grid = 0, threads = 0, shared_bytes = 0;
+    ASSERT_EQ(std::sscanf(text, " %dx1x1 %dx1x1 %d", &grid, &threads,
+                      &shared_bytes),
+            3)
+            << launch;
+    const gpu::gpu_facts gpu = gpu::properties_of(0);
+    const int at_once = gpu.shared_bytes / (shared_bytes + 1024);
+    EXPECT_EQ(grid, gpu.multiprocessors * at_once) << launch;
+}
+
 /// One that interpolation.gpu_resample takes.
 choice_problem interpolation() {
     return bench_problems().front();

@@ -259,11 +259,14 @@ def transposed_forward(x, grad, arguments):
 
 def transposed_of_one_hots(x, grad, arguments):
     """By the matrix of the forward along each axis, in float64: PyTorch's bicubic
-    backward copies where sizes stay, whatever the scales, and its forward does not."""
+    backward copies where sizes stay, whatever the scales, and its forward does not,
+    but for CUDA's where all of them stay."""
     matrices = []
+    # So that an axis whose size stays is as it is beside one whose size does not.
+    alone = 1 if x.shape == grad.shape else 2
     for axis, extent in enumerate(x.shape[2:]):
         along = dict(arguments)
-        for name, alone in (("size", 1), ("scale_factor", 1.0)):
+        for name in ("size", "scale_factor"):
             if along.get(name) is not None:
                 values = (along[name],) * 2 if isinstance(along[name], float) else along[name]
                 along[name] = [v if at == axis else alone for at, v in enumerate(values)]
@@ -272,7 +275,8 @@ def transposed_of_one_hots(x, grad, arguments):
         shape[2 + axis] = extent
         # Contiguous planes of width 1 go astray, antialiased.
         planes = planes.reshape(shape).contiguous(memory_format=torch.channels_last)
-        matrices.append(F.interpolate(planes, **along).reshape(extent, -1))
+        lines = F.interpolate(planes, **along).select(3 - axis, 0)
+        matrices.append(lines.reshape(extent, -1))
     return torch.einsum("hp,wq,ncpq->nchw", *matrices, grad.double())
 
 
