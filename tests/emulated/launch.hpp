@@ -10,7 +10,8 @@ namespace gradnn::emulated {
 template <typename Kernel>
 void launch(unsigned grid, unsigned threads, size_t shared, bool descending,
         const Kernel &kernel) {
-    std::vector<uint4> memory(shared / 16 + 9);
+    // NaN in all types, and -1: a block finds anything there.
+    std::vector<uint4> memory(shared / 16 + 9, uint4 {~0U, ~0U, ~0U, ~0U});
     const auto past = reinterpret_cast<uintptr_t>(memory.data()) % 128;
     shared_memory
             = reinterpret_cast<char *>(memory.data()) + (128 - past) % 128;
